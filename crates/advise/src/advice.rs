@@ -8,7 +8,7 @@ use destage_sim::measure::{ResultVersion, record};
 
 use crate::PlaceSearch;
 use crate::candidates::{CachePlace, LeftOut};
-use crate::search::{Outcome, Tried};
+use crate::search::{SearchOutcome, TriedRun};
 
 /// Choosing by one half of the trace may cost this much over the other for confidence to be high, and to be fair.
 const LOST: [f64; 2] = [0.01, 0.05];
@@ -17,7 +17,7 @@ const MANY_WEAK: usize = 3;
 
 record! {
     /// A policy at a size, and what it shows.
-    pub struct Choice {
+    pub struct AdvisedChoice {
         policy: String ["-"] "the policy, with layers and the parameters that are not at their defaults",
         cache_bytes: Option<u64> ["B"] "its size in data held; null of what holds nothing",
         value: Option<f64> ["unit"] "what it shows of the objective; null where that is no result",
@@ -27,7 +27,7 @@ record! {
 
 record! {
     /// What the two best show over half of the requests, each half begun by a warm-up.
-    pub struct Half {
+    pub struct HalfTrace {
         best: Option<f64> ["unit"] "what is advised",
         runner_up: Option<f64> ["unit"] "the runner-up",
         lost: Option<f64> ["1"] "what the choice costs over this half beside the better of the two, as a share",
@@ -36,7 +36,7 @@ record! {
 
 record! {
     /// What makes the run of what is advised say less than it seems to.
-    pub struct Doubt {
+    pub struct AdviceDoubt {
         severity: String ["-"] "void, weak or note",
         kind: String ["-"] "the kind; see docs/findings.md",
         message: String ["-"] "one sentence",
@@ -46,7 +46,7 @@ record! {
 
 record! {
     /// What was not searched.
-    pub struct Omitted {
+    pub struct OmittedSearch {
         policy: String ["-"] "the policy",
         why: String ["-"] "why",
     }
@@ -56,7 +56,7 @@ record! {
     /// Holds what the search in the other place found, where caches could be on a device and in the NVRAM.
     pub struct OtherPlace {
         place: String ["-"] "device or nvram",
-        best: Choice ["-"] "the best of the caches there, by the same rules" = Choice,
+        best: AdvisedChoice ["-"] "the best of the caches there, by the same rules" = AdvisedChoice,
         policies: Vec<String> ["-"] "policies that were considered there",
         considered_bytes: Vec<u64> ["B"] "sizes that were considered there, ascending",
     }
@@ -64,7 +64,7 @@ record! {
 
 record! {
     /// Holds the advice for a trace.
-    pub struct Advice {
+    pub struct TraceAdvice {
         device: String ["-"] "what was simulated: the SSD or the array that the advice is for",
         trace: String ["-"] "the trace or workload, as the user gave it",
         requests: u64 ["1"] "requests of it",
@@ -72,21 +72,21 @@ record! {
         budget_bytes: u64 ["B"] "the largest size that was considered: no more than is touched",
         objective: Cow<'static, str> ["-"] "what decides, such as mean response time",
         unit: Cow<'static, str> ["-"] "the unit of its values",
-        best: Choice ["-"] "what is advised: of all that is within 1 % of the best, what holds nothing, or else the smallest size and there the simplest policy" = Choice,
-        runner_up: Option<Choice> ["-"] "the best other policy at that size, or what holds nothing if that is better; if that is advised, the best that holds something; null where nothing else was compared" = Choice,
-        simplest: Option<Choice> ["-"] "the simplest policy that was simulated at that size; null where none was" = Choice,
-        ties: Vec<Choice> ["-"] "policies that differ from the best at that size by no more than 1 %, or than may be chance, but for the one that is advised; what costs least comes first" = Choice,
+        best: AdvisedChoice ["-"] "what is advised: of all that is within 1 % of the best, what holds nothing, or else the smallest size and there the simplest policy" = AdvisedChoice,
+        runner_up: Option<AdvisedChoice> ["-"] "the best other policy at that size, or what holds nothing if that is better; if that is advised, the best that holds something; null where nothing else was compared" = AdvisedChoice,
+        simplest: Option<AdvisedChoice> ["-"] "the simplest policy that was simulated at that size; null where none was" = AdvisedChoice,
+        ties: Vec<AdvisedChoice> ["-"] "policies that differ from the best at that size by no more than 1 %, or than may be chance, but for the one that is advised; what costs least comes first" = AdvisedChoice,
         place: Option<String> ["-"] "where the data of what is advised lies if it could be in both places: device or nvram; else null",
         elsewhere: Option<OtherPlace> ["-"] "what was found in the other place; null where only one was searched, or nothing there kept up" = OtherPlace,
-        bare: Option<Choice> ["-"] "what holds nothing, which is advised where nothing is better; null where that cannot be simulated" = Choice,
-        sizes: Vec<Choice> ["-"] "the best at each size that was simulated over all requests, ascending; at the size that is advised what is advised" = Choice,
-        halves: Vec<Half> ["-"] "the two best over each half of the requests; empty where nothing was compared" = Half,
+        bare: Option<AdvisedChoice> ["-"] "what holds nothing, which is advised where nothing is better; null where that cannot be simulated" = AdvisedChoice,
+        sizes: Vec<AdvisedChoice> ["-"] "the best at each size that was simulated over all requests, ascending; at the size that is advised what is advised" = AdvisedChoice,
+        halves: Vec<HalfTrace> ["-"] "the two best over each half of the requests; empty where nothing was compared" = HalfTrace,
         confidence: Cow<'static, str> ["-"] "high, fair or low: see docs/advise.md",
-        findings: Vec<Doubt> ["-"] "what the run of what is advised lacks, the gravest first" = Doubt,
+        findings: Vec<AdviceDoubt> ["-"] "what the run of what is advised lacks, the gravest first" = AdviceDoubt,
         changed: Option<String> ["-"] "what was changed in the settings for there to be a result; null: nothing",
         call: String ["-"] "the call that simulates what is advised again",
         policies: Vec<String> ["-"] "policies that were considered, in layers or not",
-        left_out: Vec<Omitted> ["-"] "policies that were not, and why" = Omitted,
+        left_out: Vec<OmittedSearch> ["-"] "policies that were not, and why" = OmittedSearch,
         considered_bytes: Vec<u64> ["B"] "sizes that were considered, ascending",
         runs: usize ["1"] "simulations",
         work: f64 ["1"] "simulations, each counted as the share of the requests that it is of",
@@ -95,7 +95,7 @@ record! {
 }
 
 /// What was considered.
-pub(crate) struct Considered<'a> {
+pub(crate) struct ConsideredRuns<'a> {
     pub(crate) trace: String,
     pub(crate) requests: u64,
     pub(crate) footprint_bytes: u64,
@@ -111,23 +111,23 @@ fn share(more: f64, than: f64) -> Option<f64> {
     (than != 0.0).then(|| (more - than) / than.abs())
 }
 
-impl Advice {
+impl TraceAdvice {
     pub(crate) fn new(
         judge: Judge,
-        outcome: &Outcome<ReportRun>,
-        considered: Considered<'_>,
-        other: Option<&(PlaceSearch, Outcome<ReportRun>)>,
+        outcome: &SearchOutcome<ReportRun>,
+        considered: ConsideredRuns<'_>,
+        other: Option<&(PlaceSearch, SearchOutcome<ReportRun>)>,
     ) -> Self {
         let sizes = considered.sizes;
         let winner = &outcome.tried[outcome.best];
         let own = winner.cost.unwrap_or(f64::NAN);
-        let of_size = |tried: &Tried<ReportRun>, sizes: &[u64]| Choice {
+        let of_size = |tried: &TriedRun<ReportRun>, sizes: &[u64]| AdvisedChoice {
             policy: tried.policy.clone(),
             cache_bytes: tried.size.map(|size| sizes[size]),
             value: tried.cost.map(|cost| judge.value(cost)),
             ahead: tried.cost.and_then(|cost| share(cost, own)),
         };
-        let of = |tried: &Tried<ReportRun>| of_size(tried, sizes);
+        let of = |tried: &TriedRun<ReportRun>| of_size(tried, sizes);
         let elsewhere = other.and_then(|(search, found)| {
             Some(OtherPlace {
                 place: search.place.word()?.to_owned(),
@@ -148,7 +148,8 @@ impl Advice {
         rivals.sort_by(|a, b| a.1.total_cmp(&b.1));
         rivals.truncate(judge.tied(rivals.iter().map(|(tried, cost)| (&tried.run, *cost))));
         let ties = rivals.iter().map(|(tried, _)| *tried).filter(|tried| tried.policy != winner.policy).map(of);
-        let halves: Vec<Half> = outcome.halves.iter().map(|&[best, runner_up]| half(judge, best, runner_up)).collect();
+        let halves: Vec<HalfTrace> =
+            outcome.halves.iter().map(|&[best, runner_up]| half(judge, best, runner_up)).collect();
         let found = found(std::slice::from_ref(&winner.run), Some(judge.objective()));
         let trust = AdviceTrust { halves: &halves, findings: &found, has_tail: judge.has_tail(&winner.run) };
         let (ran, work) = outcome
@@ -176,7 +177,7 @@ impl Advice {
             halves,
             findings: found
                 .into_iter()
-                .map(|found| Doubt {
+                .map(|found| AdviceDoubt {
                     severity: found.severity.word().to_owned(),
                     kind: found.kind,
                     message: found.message,
@@ -186,7 +187,11 @@ impl Advice {
             changed: considered.changed,
             call: winner.run.call(),
             policies: considered.policies,
-            left_out: considered.left_out.into_iter().map(|LeftOut { policy, why }| Omitted { policy, why }).collect(),
+            left_out: considered
+                .left_out
+                .into_iter()
+                .map(|LeftOut { policy, why }| OmittedSearch { policy, why })
+                .collect(),
             considered_bytes: sizes.to_vec(),
             runs: ran,
             work,
@@ -195,14 +200,14 @@ impl Advice {
     }
 }
 
-fn half(judge: Judge, best: Option<f64>, runner_up: Option<f64>) -> Half {
+fn half(judge: Judge, best: Option<f64>, runner_up: Option<f64>) -> HalfTrace {
     let lost = best.and_then(|best| share(best, runner_up.map_or(best, |other| other.min(best))));
-    Half { best: best.map(|cost| judge.value(cost)), runner_up: runner_up.map(|cost| judge.value(cost)), lost }
+    HalfTrace { best: best.map(|cost| judge.value(cost)), runner_up: runner_up.map(|cost| judge.value(cost)), lost }
 }
 
 /// Tells what confidence rests on.
 struct AdviceTrust<'a> {
-    halves: &'a [Half],
+    halves: &'a [HalfTrace],
     findings: &'a [Found],
     /// Tells whether enough requests lie beyond the percentile that decides, if one does.
     has_tail: bool,
@@ -233,7 +238,7 @@ mod tests {
     fn confidence_counts_warnings() {
         use Gravity::{Note, Void, Weak};
 
-        let half = |lost| Half { best: Some(1.0), runner_up: Some(1.0), lost };
+        let half = |lost| HalfTrace { best: Some(1.0), runner_up: Some(1.0), lost };
         let finding = |severity| Found {
             kind: String::new(),
             severity,

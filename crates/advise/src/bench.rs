@@ -15,10 +15,10 @@ use destage_scenario::sim::{self, Requests};
 use destage_scenario::{Settings, Simulation, simulation};
 use destage_sim::experiment::{Capacity, Progress, Resources};
 use destage_sim::input::Extent;
-use destage_sweep::{Elsewhere, Group, elsewhere};
+use destage_sweep::{RemoteRunner, SweepGroup, elsewhere};
 
-use crate::search::{self, Part, PolicyComplexity};
-use crate::{AdviseError, Stage, Watch};
+use crate::search::{self, PolicyComplexity, SearchedRequests};
+use crate::{AdviceStage, AdviceWatch, AdviseError};
 
 /// The share of a stretch that fills the buffer and is not measured.
 const WARMUP: &str = "25%";
@@ -27,7 +27,7 @@ const UNKNOWN: PolicyComplexity =
     PolicyComplexity { layers: usize::MAX, changes: usize::MAX, year: u16::MAX, place: usize::MAX };
 
 /// Simulations by settings.
-pub(crate) struct Bench<'a> {
+pub(crate) struct SimulationBench<'a> {
     /// But for policies and sizes.
     pub(crate) settings: Settings,
     pub(crate) requests: &'a Requests,
@@ -35,21 +35,21 @@ pub(crate) struct Bench<'a> {
     pub(crate) resources: Resources<'static>,
     /// In bytes, ascending.
     pub(crate) sizes: Vec<u64>,
-    pub(crate) watch: &'a dyn Watch,
+    pub(crate) watch: &'a dyn AdviceWatch,
     /// Who simulates, unless that is done here.
-    pub(crate) on: Option<&'a dyn Elsewhere>,
+    pub(crate) on: Option<&'a dyn RemoteRunner>,
     /// What all requests touch, once that is known and if it decides how large devices are.
     pub(crate) extent: Cell<Option<Extent>>,
     /// Once there is a run that tells.
     pub(crate) judge: Cell<Option<Judge>>,
 }
 
-impl Bench<'_> {
-    fn settings(&self, policies: &[String], sizes: &[u64], part: Part) -> Result<Settings, AdviseError> {
+impl SimulationBench<'_> {
+    fn settings(&self, policies: &[String], sizes: &[u64], part: SearchedRequests) -> Result<Settings, AdviseError> {
         let mut settings = self.settings.clone();
         settings.flag(POLICY.name(), policies.to_vec())?;
         settings.flag(CACHE.name(), sizes.iter().map(u64::to_string).collect())?;
-        if part != Part::Whole {
+        if part != SearchedRequests::Whole {
             settings.flag(keys::host::WARMUP.name(), vec![WARMUP.to_owned()])?;
         }
         Ok(settings)
@@ -57,7 +57,7 @@ impl Bench<'_> {
 
     /// Whether a policy can be run at these sizes, as far as that is known without the trace.
     pub(crate) fn check(&self, policy: &str, sizes: &[u64]) -> Result<(), AdviseError> {
-        let settings = self.settings(&[policy.to_owned()], sizes, Part::Whole)?;
+        let settings = self.settings(&[policy.to_owned()], sizes, SearchedRequests::Whole)?;
         // That of an array checks itself.
         if let Simulation::Buffers(experiment) = simulation(&settings, self.requests)? {
             experiment.check()?;
@@ -66,13 +66,18 @@ impl Bench<'_> {
     }
 
     /// Simulates policies at sizes over a part.
-    fn simulate(&self, part: Part, policies: &[String], sizes: &[u64]) -> Result<Vec<ReportRun>, AdviseError> {
+    fn simulate(
+        &self,
+        part: SearchedRequests,
+        policies: &[String],
+        sizes: &[u64],
+    ) -> Result<Vec<ReportRun>, AdviseError> {
         let settings = self.settings(policies, sizes, part)?;
         let requests = match part {
-            Part::Whole => self.requests.clone(),
-            Part::Stretch { first, requests } => self.requests.part(first, requests),
+            SearchedRequests::Whole => self.requests.clone(),
+            SearchedRequests::Stretch { first, requests } => self.requests.part(first, requests),
         };
-        self.watch.begin(Stage { part, policies: policies.len(), sizes: sizes.len() });
+        self.watch.begin(AdviceStage { part, policies: policies.len(), sizes: sizes.len() });
         let runs = match self.on {
             Some(other) => self.elsewhere(other, &settings, &requests, policies)?,
             None => self.here(&settings, &requests, part)?,
@@ -88,7 +93,7 @@ impl Bench<'_> {
     /// Has each policy simulated elsewhere, so that many are at a time.
     fn elsewhere(
         &self,
-        other: &dyn Elsewhere,
+        other: &dyn RemoteRunner,
         settings: &Settings,
         requests: &Requests,
         policies: &[String],
@@ -96,7 +101,7 @@ impl Bench<'_> {
         let group = |policy: &String| {
             let mut settings = settings.clone();
             settings.flag(POLICY.name(), vec![policy.clone()])?;
-            Ok(Group::whole(&settings, requests, &requests.name())?)
+            Ok(SweepGroup::whole(&settings, requests, &requests.name())?)
         };
         let groups = policies.iter().map(group).collect::<Result<Vec<_>, AdviseError>>()?;
         let runs = groups.iter().map(|group| group.runs() as u32).sum();
@@ -110,7 +115,12 @@ impl Bench<'_> {
     }
 
     /// Simulates here.
-    fn here(&self, settings: &Settings, requests: &Requests, part: Part) -> Result<Vec<ReportRun>, AdviseError> {
+    fn here(
+        &self,
+        settings: &Settings,
+        requests: &Requests,
+        part: SearchedRequests,
+    ) -> Result<Vec<ReportRun>, AdviseError> {
         let mut passes = 0;
         let mut open = || {
             let input = requests.open(passes);
@@ -119,7 +129,7 @@ impl Bench<'_> {
         };
         let progress = |progress| self.watch.show(progress);
         let mut simulation = simulation(settings, requests)?;
-        if part == Part::Whole {
+        if part == SearchedRequests::Whole {
             // What all requests touch is looked at once.
             if self.extent.get().is_none() {
                 self.extent.set(match &simulation {
@@ -144,13 +154,13 @@ impl Bench<'_> {
     }
 }
 
-impl search::Bench for Bench<'_> {
+impl search::RunSupplier for SimulationBench<'_> {
     type Run = ReportRun;
     type Error = AdviseError;
 
     fn run(
         &mut self,
-        part: Part,
+        part: SearchedRequests,
         policies: &[String],
         sizes: &[usize],
         bare: Option<&str>,

@@ -8,8 +8,8 @@ use destage_scenario::{Settings, Simulation};
 use destage_sim::array::ArrayExperiment;
 
 use crate::AdviseError;
-use crate::bench::Bench;
-use crate::search::Space;
+use crate::bench::SimulationBench;
+use crate::search::SearchSpace;
 
 /// A policy that is not among the candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct LeftOut {
 }
 
 /// What can be advised.
-pub(crate) struct Candidates {
+pub(crate) struct AdviceCandidates {
     pub(crate) policies: Vec<String>,
     /// Names what holds nothing, and is a candidate without a size.
     pub(crate) bare: Option<String>,
@@ -63,7 +63,7 @@ pub(crate) fn named(
     settings: &Settings,
     simulation: &Simulation,
     place: CachePlace,
-) -> Result<Candidates, AdviseError> {
+) -> Result<AdviceCandidates, AdviseError> {
     let mut given = if POLICY.is_given(settings) { Some(POLICY.all(settings)?) } else { None };
     if let Some(given) = &mut given {
         given.retain(|policy| place.has(medium_of(policy)));
@@ -78,7 +78,7 @@ pub(crate) fn named(
     let mut policies: Vec<String> = given.unwrap_or_else(every);
     // It is a candidate anyhow, and has no sizes.
     policies.retain(|policy| Some(policy) != bare.as_ref());
-    Ok(Candidates { policies, bare, left_out: Vec::new() })
+    Ok(AdviceCandidates { policies, bare, left_out: Vec::new() })
 }
 
 /// Lists the caches of a place, and the array without one.
@@ -103,12 +103,12 @@ fn layered(policy: &str) -> Vec<String> {
     layers().iter().filter(|layer| layer.goes_over(info)).map(|layer| format!("{}+{policy}", layer.name)).collect()
 }
 
-impl Candidates {
+impl AdviceCandidates {
     /// Takes out what cannot be run at the sizes, and the sizes that are too small for some: at most half of them.
     ///
     /// # Errors
     /// Where nothing is left.
-    pub(crate) fn settle(&mut self, bench: &mut Bench<'_>, sizes: &mut Vec<u64>) -> Result<(), AdviseError> {
+    pub(crate) fn settle(&mut self, bench: &mut SimulationBench<'_>, sizes: &mut Vec<u64>) -> Result<(), AdviseError> {
         let mut floor = 0;
         let last = sizes.len() - 1;
         let mut kept = Vec::new();
@@ -138,7 +138,7 @@ impl Candidates {
     }
 
     /// What the search goes through.
-    pub(crate) fn space(&self, sizes: usize, requests: u64) -> Space {
-        Space { policies: self.policies.clone(), bare: self.bare.clone(), sizes, requests }
+    pub(crate) fn space(&self, sizes: usize, requests: u64) -> SearchSpace {
+        SearchSpace { policies: self.policies.clone(), bare: self.bare.clone(), sizes, requests }
     }
 }

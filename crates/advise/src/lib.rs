@@ -12,13 +12,13 @@ mod sizes;
 
 use std::cell::Cell;
 
-pub use advice::{Advice, Choice, Doubt, Half, Omitted, OtherPlace};
+pub use advice::{AdviceDoubt, AdvisedChoice, HalfTrace, OmittedSearch, OtherPlace, TraceAdvice};
 pub use error::AdviseError;
-pub use search::Part;
-pub use sizes::{Budget, CacheBudgets};
+pub use search::SearchedRequests;
+pub use sizes::{CacheBudgets, SizeBudget};
 
-use advice::Considered;
-use bench::Bench;
+use advice::ConsideredRuns;
+use bench::SimulationBench;
 use candidates::{CachePlace, LeftOut};
 use destage_report::{Judge, Objective, ReportRun};
 use destage_scenario::keys::array::{ARRAY, CACHE_DEVICE};
@@ -31,8 +31,8 @@ use destage_scenario::sim::Requests;
 use destage_scenario::{Settings, Simulation, simulation};
 use destage_sim::curve;
 use destage_sim::experiment::Progress;
-use destage_sweep::Elsewhere;
-use search::{AS_GOOD, Outcome, SearchError, Space, search};
+use destage_sweep::RemoteRunner;
+use search::{AS_GOOD, SearchError, SearchOutcome, SearchSpace, search};
 
 /// Names the host that waits where requests come faster than any run serves them. It keeps the idle time between bursts, in which
 /// arrays clean and SSDs collect.
@@ -47,9 +47,9 @@ const DRIVE: &str = "pm9a3";
 
 /// What is simulated now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stage {
+pub struct AdviceStage {
     /// Of which requests.
-    pub part: Part,
+    pub part: SearchedRequests,
     /// So many policies, or none: then the trace is looked at.
     pub policies: usize,
     /// At so many sizes.
@@ -57,18 +57,18 @@ pub struct Stage {
 }
 
 /// Who hears how far it is.
-pub trait Watch: Sync {
+pub trait AdviceWatch: Sync {
     /// This is what comes now.
-    fn begin(&self, stage: Stage);
+    fn begin(&self, stage: AdviceStage);
     /// So far it is.
     fn show(&self, progress: Progress);
 }
 
 /// Advice with the runs that it rests on.
 #[derive(Clone, Debug)]
-pub struct Advised {
+pub struct AdvisedRuns {
     /// What is advised.
-    pub advice: Advice,
+    pub advice: TraceAdvice,
     /// Every run over all requests, which are those of `destage sim`.
     pub runs: Vec<ReportRun>,
     /// What they were judged by.
@@ -93,7 +93,7 @@ fn settle_device(settings: &mut Settings) -> Result<(), AdviseError> {
 struct PlaceSearch {
     place: CachePlace,
     sizes: Vec<u64>,
-    space: Space,
+    space: SearchSpace,
 }
 
 /// Lists where caches may be.
@@ -123,9 +123,9 @@ pub fn advise(
     mut settings: Settings,
     mut requests: Requests,
     budgets: CacheBudgets,
-    on: Option<&dyn Elsewhere>,
-    watch: &dyn Watch,
-) -> Result<Advised, AdviseError> {
+    on: Option<&dyn RemoteRunner>,
+    watch: &dyn AdviceWatch,
+) -> Result<AdvisedRuns, AdviseError> {
     bench::refuse(&settings)?;
     if !requests.can_be_read_again() {
         return Err(AdviseError::Asked(format!(
@@ -136,7 +136,7 @@ pub fn advise(
     settle_device(&mut settings)?;
     let objective = OBJECTIVE.optional_by(&settings, Objective::named)?;
     let resources = bench::resources(&settings)?;
-    watch.begin(Stage { part: Part::Whole, policies: 0, sizes: 0 });
+    watch.begin(AdviceStage { part: SearchedRequests::Whole, policies: 0, sizes: 0 });
     destage_scenario::count(&settings, &mut requests, &mut |_, _| ())?;
     // Caches of the host demand a size, which there is none of yet.
     let mut unsized_yet = settings.clone();
@@ -145,7 +145,7 @@ pub fn advise(
     let found = curve::lru(&looked.scope(), resources, &mut || requests.open(0), &|progress| watch.show(progress))?;
     let count = found.input.trace_requests / u64::from(requests.repeat());
     let places = places(&looked, budgets)?;
-    let mut bench = Bench {
+    let mut bench = SimulationBench {
         settings,
         requests: &requests,
         objective,
@@ -212,7 +212,7 @@ pub fn advise(
     let mut found_in = found_in.into_iter();
     let (own, outcome) = found_in.next().expect("there is a result");
     let elsewhere = found_in.next();
-    let considered = Considered {
+    let considered = ConsideredRuns {
         trace: requests.name(),
         requests: count,
         footprint_bytes: found.footprint.bytes(),
@@ -222,18 +222,18 @@ pub fn advise(
         left_out,
         changed,
     };
-    let advice = Advice::new(judge, &outcome, considered, elsewhere.as_ref());
+    let advice = TraceAdvice::new(judge, &outcome, considered, elsewhere.as_ref());
     // What holds nothing is the same in both places.
     let others = elsewhere.into_iter().flat_map(|(_, outcome)| outcome.tried).filter(|tried| tried.size.is_some());
     let runs = outcome.tried.into_iter().chain(others).map(|tried| tried.run).collect();
-    Ok(Advised { advice, runs, judge })
+    Ok(AdvisedRuns { advice, runs, judge })
 }
 
 /// Searches each place; returns no outcome of one in which no run is a result.
 fn search_all(
-    bench: &mut Bench<'_>,
+    bench: &mut SimulationBench<'_>,
     searches: &[PlaceSearch],
-) -> Result<Vec<Option<Outcome<ReportRun>>>, SearchError<AdviseError>> {
+) -> Result<Vec<Option<SearchOutcome<ReportRun>>>, SearchError<AdviseError>> {
     let mut outcomes = Vec::new();
     for PlaceSearch { sizes, space, .. } in searches {
         bench.sizes.clone_from(sizes);
@@ -247,8 +247,8 @@ fn search_all(
 }
 
 /// Returns true if the best of one place costs less than that of another by more than what counts as good.
-fn costs_less(one: &Outcome<ReportRun>, than: &Outcome<ReportRun>) -> bool {
-    let cost = |outcome: &Outcome<ReportRun>| outcome.tried[outcome.best].cost;
+fn costs_less(one: &SearchOutcome<ReportRun>, than: &SearchOutcome<ReportRun>) -> bool {
+    let cost = |outcome: &SearchOutcome<ReportRun>| outcome.tried[outcome.best].cost;
     match (cost(one), cost(than)) {
         (Some(one), Some(than)) => one < than - AS_GOOD * than.abs(),
         (one, than) => one.is_some() && than.is_none(),

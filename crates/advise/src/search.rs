@@ -1,7 +1,7 @@
 //! The search for the best policy and the least size that does as well as the largest: many policies on a short stretch
 //! of the trace, some on all of it at one size, and few at several.
 //!
-//! It simulates nothing itself and knows nothing of traces: what it asks for is a [`Bench`]'s to bring, and its decisions
+//! It simulates nothing itself and knows nothing of traces: what it asks for is a [`RunSupplier`]'s to bring, and its decisions
 //! depend on the costs alone, so that the same costs give the same advice.
 
 /// The stretch of the first round: one part in so many of the requests, unless that is too few of them.
@@ -17,7 +17,7 @@ pub const AS_GOOD: f64 = 0.01;
 
 /// Which requests are simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum SearchedRequests {
     /// All of them.
     Whole,
     /// So many from one on, which begin with a warm-up.
@@ -30,7 +30,7 @@ pub enum Part {
 }
 
 /// Brings the runs that a search asks for.
-pub trait Bench {
+pub trait RunSupplier {
     /// Is a run.
     type Run;
     /// Says why there is none.
@@ -43,7 +43,7 @@ pub trait Bench {
     /// Where that cannot be done.
     fn run(
         &mut self,
-        part: Part,
+        part: SearchedRequests,
         policies: &[String],
         sizes: &[usize],
         bare: Option<&str>,
@@ -77,7 +77,7 @@ pub struct PolicyComplexity {
 
 /// A run over all requests.
 #[derive(Clone, Debug)]
-pub struct Tried<R> {
+pub struct TriedRun<R> {
     /// The policy, with layers.
     pub policy: String,
     /// Gives the index of the size; none of what holds nothing.
@@ -90,9 +90,9 @@ pub struct Tried<R> {
 
 /// What was found.
 #[derive(Clone, Debug)]
-pub struct Outcome<R> {
+pub struct SearchOutcome<R> {
     /// Every run over all requests.
-    pub tried: Vec<Tried<R>>,
+    pub tried: Vec<TriedRun<R>>,
     /// Gives the index of the choice: of all that cost as little as any, what holds nothing, or the smallest size and there the simplest
     /// policy.
     pub best: usize,
@@ -124,7 +124,7 @@ impl<E> From<E> for SearchError<E> {
 
 /// What is searched through.
 #[derive(Clone, Debug)]
-pub struct Space {
+pub struct SearchSpace {
     /// Policies, each in every layer: what is bad alone can be the best within one.
     pub policies: Vec<String>,
     /// Holds what holds nothing and has no size, if that can be simulated.
@@ -136,12 +136,12 @@ pub struct Space {
 }
 
 /// A search at work.
-struct Search<'a, B: Bench> {
+struct AdviceSearch<'a, B: RunSupplier> {
     bench: &'a mut B,
     requests: u64,
     /// Keeps what holds nothing, until it was simulated over all requests.
     bare: Option<String>,
-    tried: Vec<Tried<B::Run>>,
+    tried: Vec<TriedRun<B::Run>>,
     effort: Vec<(usize, f64)>,
 }
 
@@ -149,9 +149,13 @@ struct Search<'a, B: Bench> {
 ///
 /// # Errors
 /// Where the bench fails, or no run of a round is a result.
-pub fn search<B: Bench>(bench: &mut B, space: &Space) -> Result<Outcome<B::Run>, SearchError<B::Error>> {
-    let Space { requests, bare, .. } = space;
-    let mut search = Search { bench, requests: *requests, bare: bare.clone(), tried: Vec::new(), effort: Vec::new() };
+pub fn search<B: RunSupplier>(
+    bench: &mut B,
+    space: &SearchSpace,
+) -> Result<SearchOutcome<B::Run>, SearchError<B::Error>> {
+    let SearchSpace { requests, bare, .. } = space;
+    let mut search =
+        AdviceSearch { bench, requests: *requests, bare: bare.clone(), tried: Vec::new(), effort: Vec::new() };
     let mut policies = space.policies.clone();
     let last = space.sizes - 1;
     let thirds = distinct([last / 3, last * 2 / 3, last]);
@@ -189,8 +193,8 @@ pub fn search<B: Bench>(bench: &mut B, space: &Space) -> Result<Outcome<B::Run>,
         Some(other) if space.requests >= 2 => search.halves(best, other)?,
         _ => Vec::new(),
     };
-    let Search { tried, effort, .. } = search;
-    Ok(Outcome { tried, best, runner_up, simplest, halves, effort })
+    let AdviceSearch { tried, effort, .. } = search;
+    Ok(SearchOutcome { tried, best, runner_up, simplest, halves, effort })
 }
 
 /// The middle of what is not empty.
@@ -205,23 +209,24 @@ fn distinct(ascending: impl Into<Vec<usize>>) -> Vec<usize> {
 }
 
 /// The stretch, in the middle; none where it would be nearly all.
-fn stretch(requests: u64) -> Option<Part> {
+fn stretch(requests: u64) -> Option<SearchedRequests> {
     let length = (requests / STRETCH).max(SHORTEST);
-    (length < requests / NEARLY_ALL).then(|| Part::Stretch { first: (requests - length) / 2, requests: length })
+    (length < requests / NEARLY_ALL)
+        .then(|| SearchedRequests::Stretch { first: (requests - length) / 2, requests: length })
 }
 
-impl<B: Bench> Search<'_, B> {
+impl<B: RunSupplier> AdviceSearch<'_, B> {
     fn run(
         &mut self,
-        part: Part,
+        part: SearchedRequests,
         policies: &[String],
         sizes: &[usize],
         bare: Option<&str>,
     ) -> Result<Vec<B::Run>, B::Error> {
         let runs = self.bench.run(part, policies, sizes, bare)?;
         let share = match part {
-            Part::Whole => 1.0,
-            Part::Stretch { requests, .. } => requests as f64 / self.requests.max(1) as f64,
+            SearchedRequests::Whole => 1.0,
+            SearchedRequests::Stretch { requests, .. } => requests as f64 / self.requests.max(1) as f64,
         };
         self.effort.push((runs.len(), share));
         Ok(runs)
@@ -237,7 +242,7 @@ impl<B: Bench> Search<'_, B> {
         let size: Vec<usize> = pair.iter().find_map(|&(_, size)| size).into_iter().collect();
         let mut halves = Vec::new();
         for (first, requests) in [(0, half), (half, self.requests - half)] {
-            let runs = self.run(Part::Stretch { first, requests }, &sized, &size, bare.as_deref())?;
+            let runs = self.run(SearchedRequests::Stretch { first, requests }, &sized, &size, bare.as_deref())?;
             let mut costs = [0, 1].map(|index| runs.get(index).and_then(|run| self.bench.cost(run)));
             // What holds nothing comes last.
             if pair[0].1.is_none() {
@@ -251,7 +256,7 @@ impl<B: Bench> Search<'_, B> {
     /// The policies that are best of their kinds over a part at any of the sizes, so many of them.
     fn leave(
         &mut self,
-        part: Part,
+        part: SearchedRequests,
         policies: &[String],
         sizes: &[usize],
         left: usize,
@@ -301,7 +306,7 @@ impl<B: Bench> Search<'_, B> {
     }
 
     /// Returns true if what holds nothing has a result over a part.
-    fn is_result_without(&mut self, part: Part) -> Result<bool, B::Error> {
+    fn is_result_without(&mut self, part: SearchedRequests) -> Result<bool, B::Error> {
         let Some(bare) = self.bare.clone() else { return Ok(false) };
         let runs = self.run(part, &[], &[], Some(&bare))?;
         Ok(runs.iter().any(|run| self.bench.cost(run).is_some()))
@@ -310,17 +315,17 @@ impl<B: Bench> Search<'_, B> {
     /// Tries over all requests, the first time with what holds nothing, since the trace is read once for all.
     fn whole(&mut self, policies: &[String], sizes: &[usize]) -> Result<(), B::Error> {
         let bare = self.bare.take();
-        let runs = self.run(Part::Whole, policies, sizes, bare.as_deref())?;
+        let runs = self.run(SearchedRequests::Whole, policies, sizes, bare.as_deref())?;
         let pairs = policies.iter().flat_map(|policy| sizes.iter().map(move |&size| (policy.clone(), Some(size))));
         for ((policy, size), run) in pairs.chain(bare.map(|bare| (bare, None))).zip(runs) {
             let cost = self.bench.cost(&run);
-            self.tried.push(Tried { policy, size, cost, run });
+            self.tried.push(TriedRun { policy, size, cost, run });
         }
         Ok(())
     }
 
     /// What was tried over all requests at a size.
-    fn at(&self, size: usize) -> impl Iterator<Item = &Tried<B::Run>> {
+    fn at(&self, size: usize) -> impl Iterator<Item = &TriedRun<B::Run>> {
         self.tried.iter().filter(move |tried| tried.size == Some(size))
     }
 
@@ -351,7 +356,7 @@ impl<B: Bench> Search<'_, B> {
 
     /// Returns the index of what costs least of those that were tried and are such; of several that of the smallest size, and of
     /// these the first.
-    fn least(&self, such: impl Fn(&Tried<B::Run>) -> bool) -> Option<usize> {
+    fn least(&self, such: impl Fn(&TriedRun<B::Run>) -> bool) -> Option<usize> {
         let costs = self.tried.iter().enumerate().filter(|(_, tried)| such(tried));
         let costs = costs.filter_map(|(index, tried)| Some((tried.cost?, tried.size, index)));
         costs.min_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2)))).map(|(.., index)| index)
@@ -359,17 +364,17 @@ impl<B: Bench> Search<'_, B> {
 
     /// Returns the index of the smallest, and there the simplest, of those that were tried, are such and cost as little as the
     /// best of these.
-    fn choice(&self, such: impl Fn(&Tried<B::Run>) -> bool) -> Option<usize> {
+    fn choice(&self, such: impl Fn(&TriedRun<B::Run>) -> bool) -> Option<usize> {
         let least = self.tried[self.least(&such)?].cost?;
         let all = self.tried.iter().enumerate().filter(|(_, tried)| such(tried));
         let as_good = all.filter(|(_, tried)| tried.cost.is_some_and(|cost| is_as_good(cost, least)));
-        let order = |tried: &Tried<B::Run>| (tried.size, self.bench.complexity(&tried.policy));
+        let order = |tried: &TriedRun<B::Run>| (tried.size, self.bench.complexity(&tried.policy));
         as_good.min_by_key(|&(index, tried)| (order(tried), index)).map(|(index, _)| index)
     }
 
     /// Returns the index of what the choice is compared with.
     fn runner_up(&self, best: usize) -> Option<usize> {
-        let Tried { policy, size, .. } = &self.tried[best];
+        let TriedRun { policy, size, .. } = &self.tried[best];
         if size.is_none() {
             return self.choice(|tried| tried.size.is_some());
         }
@@ -419,7 +424,7 @@ impl<B: Bench> Search<'_, B> {
     /// Returns the least size that was tried at which something costs as little as the best.
     fn least_size(&self, best: usize) -> Option<usize> {
         let least = self.tried[best].cost?;
-        let as_good = |tried: &Tried<B::Run>| tried.cost.is_some_and(|cost| is_as_good(cost, least));
+        let as_good = |tried: &TriedRun<B::Run>| tried.cost.is_some_and(|cost| is_as_good(cost, least));
         self.tried.iter().filter(|tried| as_good(tried)).filter_map(|tried| tried.size).min()
     }
 }

@@ -6,15 +6,15 @@ use destage_sim::curve::Found;
 use crate::AdviseError;
 
 /// Tells how large something may be.
-pub type Budget = Size;
+pub type SizeBudget = Size;
 
 /// Tells how large caches may be.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheBudgets {
     /// Limits a buffer inside an SSD, or a cache on a device before an array. None: by the curve of LRU.
-    pub size: Option<Budget>,
+    pub size: Option<SizeBudget>,
     /// Limits a cache in the NVRAM before an array. None: there is no NVRAM for one.
-    pub nvram: Option<Budget>,
+    pub nvram: Option<SizeBudget>,
 }
 
 /// Without a budget it may be so many times as large as where LRU's curve bends,
@@ -34,7 +34,7 @@ const SIZES: u32 = 22;
 ///
 /// # Errors
 /// Where no page comes back and nothing says how large it may be; the error names the option.
-pub(crate) fn considered(budget: Option<Budget>, option: &str, found: &Found) -> Result<Vec<u64>, AdviseError> {
+pub(crate) fn considered(budget: Option<SizeBudget>, option: &str, found: &Found) -> Result<Vec<u64>, AdviseError> {
     let page = found.footprint.page_bytes;
     let wrong = |right: String| AdviseError::Asked(format!("{option}: {right}"));
     let largest = if let Some(size) = budget {

@@ -1,6 +1,8 @@
 //! The search over costs that are known at once, beside all of them.
 
-use destage_advise::search::{AS_GOOD, Bench, Outcome, Part, PolicyComplexity, SearchError, Space, search};
+use destage_advise::search::{
+    AS_GOOD, PolicyComplexity, RunSupplier, SearchError, SearchOutcome, SearchSpace, SearchedRequests, search,
+};
 use proptest::prelude::*;
 
 /// Costs of each policy, with and without a layer, at each size.
@@ -30,10 +32,10 @@ impl Known {
         if layered { self.layered[policy][size] } else { self.costs[policy][size] }
     }
 
-    fn space(&self) -> Space {
+    fn space(&self) -> SearchSpace {
         let layered = (0..self.layered.len()).map(|policy| format!("around+p{policy}"));
         let policies = (0..self.costs.len()).map(|policy| format!("p{policy}")).chain(layered).collect();
-        Space { policies, bare: Some("none".to_owned()), sizes: self.costs[0].len(), requests: self.requests }
+        SearchSpace { policies, bare: Some("none".to_owned()), sizes: self.costs[0].len(), requests: self.requests }
     }
 
     /// Every pair that there is, with its cost.
@@ -43,26 +45,27 @@ impl Known {
     }
 }
 
-impl Bench for Known {
+impl RunSupplier for Known {
     type Run = Option<f64>;
     type Error = String;
 
     fn run(
         &mut self,
-        part: Part,
+        part: SearchedRequests,
         policies: &[String],
         sizes: &[usize],
         bare: Option<&str>,
     ) -> Result<Vec<Option<f64>>, String> {
         let share = match part {
-            Part::Whole => 1.0,
-            Part::Stretch { requests, .. } => requests as f64 / self.requests as f64,
+            SearchedRequests::Whole => 1.0,
+            SearchedRequests::Stretch { requests, .. } => requests as f64 / self.requests as f64,
         };
         self.work += share * (policies.len() * sizes.len() + usize::from(bare.is_some())) as f64;
         let mut runs = Vec::new();
         for policy in policies {
             for &size in sizes {
-                let strange = if part == Part::Whole { 0.0 } else { self.strange * number(policy).1 as f64 };
+                let strange =
+                    if part == SearchedRequests::Whole { 0.0 } else { self.strange * number(policy).1 as f64 };
                 runs.push(self.cost_of(policy, size).map(|cost| cost + strange));
             }
         }
@@ -88,7 +91,7 @@ impl Bench for Known {
     }
 }
 
-fn found(known: &mut Known) -> Result<Outcome<Option<f64>>, SearchError<String>> {
+fn found(known: &mut Known) -> Result<SearchOutcome<Option<f64>>, SearchError<String>> {
     let space = known.space();
     search(known, &space)
 }

@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 
 use destage_advise::search::AS_GOOD;
-use destage_advise::{Advice, Choice, Doubt, Half, INSTEAD, OtherPlace};
+use destage_advise::{AdviceDoubt, AdvisedChoice, HalfTrace, INSTEAD, OtherPlace, TraceAdvice};
 use destage_report::{Judge, PageAdvice, ahead, show_size};
 use destage_scenario::quantity::show_count;
 
-use crate::screen::Screen;
-use crate::table::{Cell, Column, Table};
+use crate::screen::TerminalScreen;
+use crate::table::{TextCell, TextColumn, TextTable};
 
 /// What is advised stands out.
 const ADVISED: anstyle::Style = anstyle::Style::new().bold();
@@ -17,7 +17,7 @@ const ADVISED: anstyle::Style = anstyle::Style::new().bold();
 const NAMED: usize = 5;
 
 /// Returns a policy with its size.
-fn name(choice: &Choice) -> String {
+fn name(choice: &AdvisedChoice) -> String {
     match choice.cache_bytes {
         Some(bytes) => format!("{} with {}", choice.policy, show_size(bytes)),
         None => choice.policy.clone(),
@@ -25,7 +25,7 @@ fn name(choice: &Choice) -> String {
 }
 
 /// Returns what to do, in a sentence.
-fn advised(advice: &Advice) -> String {
+fn advised(advice: &TraceAdvice) -> String {
     let best = &advice.best;
     let Some(bytes) = best.cache_bytes else {
         let why = if keeps_up_alone(advice) { "kept up with the requests" } else { "is more than 1 % better" };
@@ -36,7 +36,7 @@ fn advised(advice: &Advice) -> String {
 }
 
 /// Returns true if there are no results but that of what is advised: nothing says whether it is better.
-fn keeps_up_alone(advice: &Advice) -> bool {
+fn keeps_up_alone(advice: &TraceAdvice) -> bool {
     advice.best.cache_bytes.is_none() && advice.sizes.is_empty() && !advice.policies.is_empty()
 }
 
@@ -57,7 +57,7 @@ fn in_place(place: &str) -> &'static str {
 }
 
 /// Returns how large it may be.
-fn budget(advice: &Advice) -> String {
+fn budget(advice: &TraceAdvice) -> String {
     let own = show_size(advice.budget_bytes);
     match (&advice.place, &advice.elsewhere) {
         (place, Some(OtherPlace { place: other, considered_bytes, .. })) => {
@@ -85,7 +85,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Returns the first of some choices, each as it is told, and says how many more there are.
-fn named(choices: &[&Choice], name: impl Fn(&Choice) -> String) -> String {
+fn named(choices: &[&AdvisedChoice], name: impl Fn(&AdvisedChoice) -> String) -> String {
     let first: Vec<_> = choices.iter().take(NAMED).map(|choice| name(choice)).collect();
     let more = match choices.len() - first.len() {
         0 => String::new(),
@@ -95,7 +95,7 @@ fn named(choices: &[&Choice], name: impl Fn(&Choice) -> String) -> String {
 }
 
 /// Returns what another shows, and how that compares with what is advised.
-fn beside(judge: Judge, best: &Choice, other: &Choice) -> String {
+fn beside(judge: Judge, best: &AdvisedChoice, other: &AdvisedChoice) -> String {
     match (best.value, other.value) {
         (_, None) => "does not keep up with the requests".to_owned(),
         (None, Some(value)) => judge.told(value),
@@ -105,7 +105,7 @@ fn beside(judge: Judge, best: &Choice, other: &Choice) -> String {
 }
 
 /// What the halves say of the choice.
-fn halves(judge: Judge, halves: &[Half]) -> String {
+fn halves(judge: Judge, halves: &[HalfTrace]) -> String {
     let told = |value: Option<f64>| value.map_or_else(|| "no result".to_owned(), |value| judge.told(value));
     let each = halves
         .iter()
@@ -115,7 +115,7 @@ fn halves(judge: Judge, halves: &[Half]) -> String {
 }
 
 /// What the confidence rests on.
-fn confidence(judge: Judge, advice: &Advice) -> String {
+fn confidence(judge: Judge, advice: &TraceAdvice) -> String {
     let lost = advice.halves.iter().try_fold(0.0, |most: f64, half| Some(most.max(half.lost?)));
     let level = &*advice.confidence;
     let of_halves = match (advice.halves.is_empty(), lost) {
@@ -130,7 +130,7 @@ fn confidence(judge: Judge, advice: &Advice) -> String {
 }
 
 /// Returns what the advice is for, then what it rests on: each with a name.
-fn facts(judge: Judge, advice: &Advice) -> [Vec<(&'static str, String)>; 2] {
+fn facts(judge: Judge, advice: &TraceAdvice) -> [Vec<(&'static str, String)>; 2] {
     let best = &advice.best;
     let order = if judge.is_more_better() { "highest" } else { "lowest" };
     let all = if advice.budget_bytes >= advice.footprint_bytes { ", which is all that is touched" } else { "" };
@@ -162,14 +162,14 @@ fn facts(judge: Judge, advice: &Advice) -> [Vec<(&'static str, String)>; 2] {
         let other_name = if best.cache_bytes.is_some() { other.policy.clone() } else { name(other) };
         rests.push(("runner-up", format!("{other_name}: {}", beside(judge, best, other))));
     }
-    let is_as_good = |other: &&Choice| other.ahead.is_some_and(|ahead| ahead <= AS_GOOD);
-    let (as_good, perhaps): (Vec<&Choice>, Vec<_>) = advice.ties.iter().partition(is_as_good);
+    let is_as_good = |other: &&AdvisedChoice| other.ahead.is_some_and(|ahead| ahead <= AS_GOOD);
+    let (as_good, perhaps): (Vec<&AdvisedChoice>, Vec<_>) = advice.ties.iter().partition(is_as_good);
     if !as_good.is_empty() {
         let names = named(&as_good, |other| other.policy.clone());
         rests.push(("as good", format!("{names}: the difference is below 1 %")));
     }
     if !perhaps.is_empty() {
-        let name = |other: &Choice| format!("{} ({})", other.policy, other.ahead.map_or_else(String::new, more));
+        let name = |other: &AdvisedChoice| format!("{} ({})", other.policy, other.ahead.map_or_else(String::new, more));
         rests.push(("perhaps", format!("{}: the difference may be chance", named(&perhaps, name))));
     }
     if let Some(OtherPlace { place, best: other, .. }) = &advice.elsewhere {
@@ -184,7 +184,7 @@ fn facts(judge: Judge, advice: &Advice) -> [Vec<(&'static str, String)>; 2] {
     }
     rests.push(("confidence", confidence(judge, advice)));
     rests.extend(advice.changed.iter().map(|changed| ("changed", changed.clone())));
-    for Doubt { severity, kind, message, mend } in &advice.findings {
+    for AdviceDoubt { severity, kind, message, mend } in &advice.findings {
         let mend = mend.as_ref().map_or_else(String::new, |mend| format!("; try {mend}"));
         let name = match severity.as_str() {
             "void" => "void",
@@ -197,9 +197,10 @@ fn facts(judge: Judge, advice: &Advice) -> [Vec<(&'static str, String)>; 2] {
 }
 
 /// Writes the advice.
-pub fn text(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()> {
+pub fn text(screen: &mut TerminalScreen, judge: Judge, advice: &TraceAdvice) -> io::Result<()> {
     let [asked, rests] = facts(judge, advice);
-    let write = |screen: &mut Screen, (name, text): &(&str, String)| screen.paragraph(&format!("{name:12}"), text);
+    let write =
+        |screen: &mut TerminalScreen, (name, text): &(&str, String)| screen.paragraph(&format!("{name:12}"), text);
     asked.iter().try_for_each(|fact| write(screen, fact))?;
     writeln!(screen)?;
     rests.iter().try_for_each(|fact| write(screen, fact))?;
@@ -214,7 +215,7 @@ pub fn text(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()
 }
 
 /// Returns the same for the head of a page.
-pub fn page(judge: Judge, advice: &Advice) -> PageAdvice {
+pub fn page(judge: Judge, advice: &TraceAdvice) -> PageAdvice {
     let [asked, rests] = facts(judge, advice);
     let (answer, rests) = rests.split_first().expect("the answer comes first");
     let facts = asked
@@ -234,7 +235,7 @@ pub fn page(judge: Judge, advice: &Advice) -> PageAdvice {
 }
 
 /// Returns what the search cost, beside all pairs.
-fn effort(advice: &Advice) -> String {
+fn effort(advice: &TraceAdvice) -> String {
     let all = |policies: &[String], sizes: &[u64]| {
         let pairs = show_count((policies.len() * sizes.len()) as u64);
         let counted = |count: usize, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });
@@ -254,7 +255,7 @@ fn effort(advice: &Advice) -> String {
 }
 
 /// The policies that were not considered, those with the same reason together.
-fn left_out(advice: &Advice) -> Vec<(Vec<&str>, String)> {
+fn left_out(advice: &TraceAdvice) -> Vec<(Vec<&str>, String)> {
     let mut all: Vec<(Vec<&str>, String)> = Vec::new();
     for left in &advice.left_out {
         let why = left.why.replace(&format!("policy '{}' ", left.policy), "it ");
@@ -267,12 +268,12 @@ fn left_out(advice: &Advice) -> Vec<(Vec<&str>, String)> {
 }
 
 /// Returns what stands above the columns of the sizes.
-fn size_columns(advice: &Advice) -> [&str; 5] {
+fn size_columns(advice: &TraceAdvice) -> [&str; 5] {
     ["size", "% touched", "policy", &advice.objective, "beside it"]
 }
 
 /// Returns the best at each size, after what holds nothing, and whether it is what is advised.
-fn size_rows(judge: Judge, advice: &Advice) -> impl Iterator<Item = ([String; 5], bool)> {
+fn size_rows(judge: Judge, advice: &TraceAdvice) -> impl Iterator<Item = ([String; 5], bool)> {
     advice.bare.iter().chain(&advice.sizes).map(move |choice| {
         let is_best = choice.cache_bytes == advice.best.cache_bytes;
         let of_touched = |bytes: u64| format!("{:.2}", 100.0 * bytes as f64 / advice.footprint_bytes.max(1) as f64);
@@ -289,18 +290,18 @@ fn size_rows(judge: Judge, advice: &Advice) -> impl Iterator<Item = ([String; 5]
 }
 
 /// Writes the best at each size.
-fn sizes(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()> {
+fn sizes(screen: &mut TerminalScreen, judge: Judge, advice: &TraceAdvice) -> io::Result<()> {
     screen.paragraph("", "The best at each size that was simulated over the whole trace:")?;
     let [size, touched, policy, value, beside] = size_columns(advice);
-    let mut table = Table::new([
-        Column::key(size),
-        Column::number(touched),
-        Column::word(policy),
-        Column::number(value),
-        Column::number(beside),
+    let mut table = TextTable::new([
+        TextColumn::key(size),
+        TextColumn::number(touched),
+        TextColumn::word(policy),
+        TextColumn::number(value),
+        TextColumn::number(beside),
     ]);
     for (cells, is_best) in size_rows(judge, advice) {
-        table.add(cells.map(|text| if is_best { Cell::styled(text, ADVISED) } else { Cell::from(text) }));
+        table.add(cells.map(|text| if is_best { TextCell::styled(text, ADVISED) } else { TextCell::from(text) }));
     }
     table.print(screen)
 }

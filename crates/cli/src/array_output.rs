@@ -18,14 +18,14 @@ use destage_sim::measure::LatencySummary;
 
 use crate::best_output;
 use crate::findings_output;
-use crate::run_table::{self, Shown, shown};
-use crate::screen::Screen;
+use crate::run_table::{self, ShownFigure, shown};
+use crate::screen::TerminalScreen;
 use crate::spark;
-use crate::table::{BEST, Cell, Column, Table};
-use crate::volume_table::{self, Volumes};
+use crate::table::{BEST, TextCell, TextColumn, TextTable};
+use crate::volume_table::{self, VolumeRows};
 
 /// How requests were served.
-const SERVICE: &[Shown] = &[
+const SERVICE: &[ShownFigure] = &[
     shown(CACHE_HIT_RATIO).ranked(),
     shown(REQUEST_RATE).places(1).ranked(),
     shown(MEAN).ranked(),
@@ -37,7 +37,7 @@ const SERVICE: &[Shown] = &[
     shown(MEAN_QUEUE).named("queue"),
 ];
 /// What was read and written, and how writes were carried out.
-const PAGES: &[Shown] = &[
+const PAGES: &[ShownFigure] = &[
     shown(DATA_READS),
     shown(DATA_WRITES),
     shown(PARITY_READS),
@@ -51,7 +51,7 @@ const PAGES: &[Shown] = &[
 ];
 
 /// What cache devices are written for, and how long they last.
-const CACHES: &[Shown] = &[
+const CACHES: &[ShownFigure] = &[
     shown(CACHE_WRITES).ranked(),
     shown(CACHE_WRITES_PER_PAGE).named("per page").ranked(),
     shown(CACHE_LIFETIME).optional().ranked(),
@@ -64,7 +64,7 @@ const CACHES: &[Shown] = &[
 ];
 
 /// Parity that is left for later, and what it spares and costs.
-const DEBT: &[Shown] = &[
+const DEBT: &[ShownFigure] = &[
     shown(MEMBER_IOS_PER_PAGE).ranked(),
     shown(DELAYED_WRITES),
     shown(LATE_DATA_READS),
@@ -77,7 +77,7 @@ const DEBT: &[Shown] = &[
 ];
 
 /// What collections of garbage in the members mean.
-const COLLECTIONS: &[Shown] = &[
+const COLLECTIONS: &[ShownFigure] = &[
     shown(DEVIATION).ranked(),
     shown(LONGEST).ranked(),
     shown(HELD_UP_SHARE).ranked(),
@@ -88,7 +88,7 @@ const COLLECTIONS: &[Shown] = &[
 ];
 
 /// The results with what they have in common above them, and what failed below.
-pub fn text(screen: &mut Screen, results: &[ArrayResult], objective: Option<Objective>) -> io::Result<()> {
+pub fn text(screen: &mut TerminalScreen, results: &[ArrayResult], objective: Option<Objective>) -> io::Result<()> {
     let Some(first) = results.first() else {
         return writeln!(screen, "no runs");
     };
@@ -126,9 +126,9 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult], objective: Option<Obje
     );
     screen.paragraph("array     ", &array)?;
     writeln!(screen)?;
-    let keys = Keys::of(results);
+    let keys = RowKeys::of(results);
     let runs: Vec<_> = results.iter().map(ReportRun::of_array).collect();
-    let table = |figures: &[Shown]| {
+    let table = |figures: &[ShownFigure]| {
         let rows = results.iter().map(|result| keys.row(result));
         run_table::table(keys.columns(), rows, &runs, figures, &[], |_, _| Some(0))
     };
@@ -170,12 +170,13 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult], objective: Option<Obje
     spark::print(screen, keys.columns(), &over_time)?;
     let names: Vec<_> = results.iter().map(|result| keys.named(result)).collect();
     best_output::text(screen, &runs, &names, objective)?;
-    let volumes = results.iter().filter_map(|r| Some(Volumes { keys: keys.texts(r), volumes: r.volumes.as_deref()? }));
+    let volumes =
+        results.iter().filter_map(|r| Some(VolumeRows { keys: keys.texts(r), volumes: r.volumes.as_deref()? }));
     volume_table::print(screen, &volumes.collect::<Vec<_>>())?;
     findings_output::text(screen, &runs, objective)
 }
 
-fn over_time(result: &ArrayResult, keys: Keys) -> spark::SparkLine {
+fn over_time(result: &ArrayResult, keys: RowKeys) -> spark::SparkLine {
     let bins = result.series.bins.iter();
     let bins = bins.map(|bin| (bin.requests, bin.read_response_sum.saturating_add(bin.write_response_sum)));
     spark::SparkLine {
@@ -188,14 +189,14 @@ fn over_time(result: &ArrayResult, keys: Keys) -> spark::SparkLine {
 
 /// What says which run a row is about, beside the policy.
 #[derive(Clone, Copy)]
-struct Keys {
+struct RowKeys {
     /// Some run has a cache.
     cache: bool,
     /// Some run has disks, which are served in some order.
     scheduler: bool,
 }
 
-impl Keys {
+impl RowKeys {
     fn of(results: &[ArrayResult]) -> Self {
         Self {
             cache: results.iter().any(|result| result.cache_bytes.is_some()),
@@ -203,10 +204,10 @@ impl Keys {
         }
     }
 
-    fn columns(self) -> Vec<Column> {
+    fn columns(self) -> Vec<TextColumn> {
         let beside = [("cache", self.cache), ("order", self.scheduler)];
-        let beside = beside.into_iter().filter(|(_, shown)| *shown).map(|(heading, _)| Column::key(heading));
-        std::iter::once(Column::name("policy")).chain(beside).collect()
+        let beside = beside.into_iter().filter(|(_, shown)| *shown).map(|(heading, _)| TextColumn::key(heading));
+        std::iter::once(TextColumn::name("policy")).chain(beside).collect()
     }
 
     fn texts(self, result: &ArrayResult) -> Vec<String> {
@@ -228,12 +229,12 @@ impl Keys {
         }
     }
 
-    fn table(self, figures: impl IntoIterator<Item = Column>) -> Table {
-        Table::new(self.columns().into_iter().chain(figures))
+    fn table(self, figures: impl IntoIterator<Item = TextColumn>) -> TextTable {
+        TextTable::new(self.columns().into_iter().chain(figures))
     }
 
-    fn row(self, result: &ArrayResult) -> Vec<Cell> {
-        self.texts(result).into_iter().map(Cell::from).collect()
+    fn row(self, result: &ArrayResult) -> Vec<TextCell> {
+        self.texts(result).into_iter().map(TextCell::from).collect()
     }
 }
 
@@ -252,9 +253,10 @@ fn time(summary: Option<&LatencySummary>, figure: fn(&LatencySummary) -> f64) ->
 }
 
 /// When devices failed and came back, and how requests were served meanwhile.
-fn failures(results: &[ArrayResult], keys: Keys) -> Table {
-    let times = ["failed", "at", "replaced", "rebuilt in"].map(Column::number);
-    let phases = [Column::number("healthy").group(), Column::number("degraded"), Column::number("rebuilding")];
+fn failures(results: &[ArrayResult], keys: RowKeys) -> TextTable {
+    let times = ["failed", "at", "replaced", "rebuilt in"].map(TextColumn::number);
+    let phases =
+        [TextColumn::number("healthy").group(), TextColumn::number("degraded"), TextColumn::number("rebuilding")];
     let mut table = keys.table(times.into_iter().chain(phases));
     let at = |time: Option<u64>| time.map_or_else(|| "-".into(), |time| show_time(time as f64));
     for r in results {
@@ -263,10 +265,10 @@ fn failures(results: &[ArrayResult], keys: Keys) -> Table {
                 let mut row = keys.row(r);
                 row.push(failure.device.clone().into());
                 row.extend(
-                    [Some(failure.failed_at), failure.replaced_at, failure.rebuild_time].map(|t| Cell::from(at(t))),
+                    [Some(failure.failed_at), failure.replaced_at, failure.rebuild_time].map(|t| TextCell::from(at(t))),
                 );
                 let phases = [&degraded.healthy, &degraded.degraded, &degraded.rebuilding];
-                row.extend(phases.map(|phase| Cell::from(time(phase.as_ref(), |s| s.mean))));
+                row.extend(phases.map(|phase| TextCell::from(time(phase.as_ref(), |s| s.mean))));
                 table.add(row);
             }
         }

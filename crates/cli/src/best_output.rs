@@ -5,17 +5,22 @@ use std::io::{self, Write};
 use destage_report::{Objective, ReportRun, bests};
 use destage_scenario::quantity::show_bytes;
 
-use crate::screen::Screen;
-use crate::table::{Column, Table};
+use crate::screen::TerminalScreen;
+use crate::table::{TextColumn, TextTable};
 
 /// Which of the runs, named alike, do best at each size. Where no size has several there is nothing to tell.
-pub fn text(screen: &mut Screen, runs: &[ReportRun], names: &[String], objective: Option<Objective>) -> io::Result<()> {
+pub fn text(
+    screen: &mut TerminalScreen,
+    runs: &[ReportRun],
+    names: &[String],
+    objective: Option<Objective>,
+) -> io::Result<()> {
     let bests = bests(runs, objective);
     if bests.by_size.iter().all(|best| best.rivals < 2) {
         return Ok(());
     }
     writeln!(screen, "\n{}:", bests.what)?;
-    let mut table = Table::new([Column::key(""), Column::text("")]);
+    let mut table = TextTable::new([TextColumn::key(""), TextColumn::text("")]);
     for best in bests.by_size {
         let size = best.size.map_or_else(|| "-".to_owned(), show_bytes);
         let mut listed: Vec<&str> = Vec::new();

@@ -12,13 +12,13 @@ use destage_sim::buffer::RunResult;
 
 use crate::best_output;
 use crate::findings_output;
-use crate::run_table::{self, Shown, shown};
-use crate::screen::Screen;
+use crate::run_table::{self, ShownFigure, shown};
+use crate::screen::TerminalScreen;
 use crate::spark;
-use crate::table::{BEST, Cell, Column};
-use crate::volume_table::{self, Volumes};
+use crate::table::{BEST, TextCell, TextColumn};
+use crate::volume_table::{self, VolumeRows};
 
-const HITS: &[Shown] = &[
+const HITS: &[ShownFigure] = &[
     shown(HIT_RATIO).ranked(),
     shown(EVICTIONS),
     shown(PAGES_PER_EVICTION),
@@ -26,7 +26,7 @@ const HITS: &[Shown] = &[
     shown(PAD_READS),
     shown(CLEAN_DROPS),
 ];
-const ANALYTIC: &[Shown] = &[
+const ANALYTIC: &[ShownFigure] = &[
     shown(HIT_RATIO).ranked(),
     shown(EVICTIONS),
     shown(PAGES_PER_EVICTION),
@@ -34,7 +34,7 @@ const ANALYTIC: &[Shown] = &[
     shown(FLASH_READS).named("pad reads"),
     shown(MODEL_THROUGHPUT).places(3).ranked(),
 ];
-const SSD: &[Shown] = &[
+const SSD: &[ShownFigure] = &[
     shown(HIT_RATIO).ranked(),
     shown(MEAN).ranked(),
     shown(P50).ranked(),
@@ -49,7 +49,7 @@ const SSD: &[Shown] = &[
 
 /// The results as a readable table, with what they have in common above it and the best per size
 /// below.
-pub fn text(screen: &mut Screen, results: &[RunResult], objective: Option<Objective>) -> io::Result<()> {
+pub fn text(screen: &mut TerminalScreen, results: &[RunResult], objective: Option<Objective>) -> io::Result<()> {
     let Some(first) = results.first() else {
         return writeln!(screen, "no runs");
     };
@@ -109,8 +109,9 @@ pub fn text(screen: &mut Screen, results: &[RunResult], objective: Option<Object
     spark::print(screen, keys(), &over_time)?;
     let names: Vec<_> = results.iter().map(name).collect();
     best_output::text(screen, &runs, &names, objective)?;
-    let volumes =
-        results.iter().filter_map(|r| Some(Volumes { keys: vec![name(r), size(r)], volumes: r.volumes.as_deref()? }));
+    let volumes = results
+        .iter()
+        .filter_map(|r| Some(VolumeRows { keys: vec![name(r), size(r)], volumes: r.volumes.as_deref()? }));
     volume_table::print(screen, &volumes.collect::<Vec<_>>())?;
     findings_output::text(screen, &runs, objective)
 }
@@ -153,11 +154,11 @@ fn is_comparable(figure: &Figure, run: &ReportRun) -> bool {
     *figure != MODEL_THROUGHPUT || run.text("analytic.model") == "analytic"
 }
 
-fn keys() -> Vec<Column> {
-    vec![Column::name("policy"), Column::key("cache")]
+fn keys() -> Vec<TextColumn> {
+    vec![TextColumn::name("policy"), TextColumn::key("cache")]
 }
 
-fn key_cells(result: &RunResult) -> Vec<Cell> {
+fn key_cells(result: &RunResult) -> Vec<TextCell> {
     vec![name(result).into(), size(result).into()]
 }
 

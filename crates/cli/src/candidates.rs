@@ -16,14 +16,14 @@ use destage_trace::{EXPORTS, FORMATS, FormatId};
 
 /// Takes any text, or any name of a file, and suggests some.
 #[derive(Clone)]
-pub struct Suggested {
+pub struct SuggestedNames {
     values: fn(&'static str) -> Vec<String>,
     of: &'static str,
     /// It may be a file, of which the value is the text ([`path_text`]).
     is_path: bool,
 }
 
-impl TypedValueParser for Suggested {
+impl TypedValueParser for SuggestedNames {
     type Value = String;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &std::ffi::OsStr) -> Result<String, Error> {
@@ -41,12 +41,12 @@ impl TypedValueParser for Suggested {
 
 /// `arg` with suggestions, which its help does not list.
 fn suggesting(arg: Arg, values: fn(&'static str) -> Vec<String>, of: &'static str) -> Arg {
-    arg.value_parser(Suggested { values, of, is_path: false }).hide_possible_values(true)
+    arg.value_parser(SuggestedNames { values, of, is_path: false }).hide_possible_values(true)
 }
 
 /// The same of one that may also be a file.
 fn suggesting_or_file(arg: Arg, values: fn(&'static str) -> Vec<String>) -> Arg {
-    arg.value_parser(Suggested { values, of: "", is_path: true }).hide_possible_values(true)
+    arg.value_parser(SuggestedNames { values, of: "", is_path: true }).hide_possible_values(true)
 }
 
 /// Takes the name of any file as its text ([`path_text`]), as settings do.

@@ -5,20 +5,21 @@ use std::io::{self, Write};
 use destage_report::figures::{Better, Show};
 use destage_report::{ComparedFigure, ComparedRun, Comparison};
 
-use crate::screen::{BAD, DOUBTFUL, GOOD, Screen};
-use crate::table::{Cell, Column, Table};
+use crate::screen::{BAD, DOUBTFUL, GOOD, TerminalScreen};
+use crate::table::{TextCell, TextColumn, TextTable};
 
 /// What the two results are called above the columns.
 const SIDES: [&str; 2] = ["A", "B"];
 
 /// The comparison of results from files of these names.
-pub fn text(screen: &mut Screen, files: [&str; 2], comparison: &Comparison) -> io::Result<()> {
+pub fn text(screen: &mut TerminalScreen, files: [&str; 2], comparison: &Comparison) -> io::Result<()> {
     for (side, file) in SIDES.iter().zip(files) {
         screen.paragraph(&format!("{side}  "), file)?;
     }
     if !comparison.differences.is_empty() {
         writeln!(screen)?;
-        let mut table = Table::new([Column::word("what is not the same"), Column::text("A"), Column::text("B")]);
+        let mut table =
+            TextTable::new([TextColumn::word("what is not the same"), TextColumn::text("A"), TextColumn::text("B")]);
         for (key, [first, second]) in &comparison.differences {
             table.add([key, first, second]);
         }
@@ -32,7 +33,7 @@ pub fn text(screen: &mut Screen, files: [&str; 2], comparison: &Comparison) -> i
     }
     for (side, names) in SIDES.iter().zip(&comparison.alone).filter(|(_, names)| !names.is_empty()) {
         screen.heading(&format!("Only in {side}"), false)?;
-        let mut table = Table::new([Column::name("policy"), Column::key("cache")]);
+        let mut table = TextTable::new([TextColumn::name("policy"), TextColumn::key("cache")]);
         for name in names {
             table.add([name.label(), name.size()]);
         }
@@ -42,7 +43,7 @@ pub fn text(screen: &mut Screen, files: [&str; 2], comparison: &Comparison) -> i
 }
 
 /// The table of those that are in both.
-fn runs(screen: &mut Screen, runs: &[ComparedRun]) -> io::Result<()> {
+fn runs(screen: &mut TerminalScreen, runs: &[ComparedRun]) -> io::Result<()> {
     // What no run has is left out.
     let has = |at: usize| runs.iter().any(|run| run.figures[at].values.iter().any(Option::is_some));
     let saturated = runs.iter().any(|run| run.saturated.contains(&true));
@@ -50,31 +51,31 @@ fn runs(screen: &mut Screen, runs: &[ComparedRun]) -> io::Result<()> {
     let shown: Vec<usize> = (0..runs[0].figures.len()).filter(|&at| has(at) || saturated && is_time(at)).collect();
     let columns = shown.iter().flat_map(|&at| {
         let heading = runs[0].figures[at].figure.heading;
-        let [first, second] = SIDES.map(|side| Column::number(&format!("{heading} {side}")));
-        [first.group(), second, Column::number("change")]
+        let [first, second] = SIDES.map(|side| TextColumn::number(&format!("{heading} {side}")));
+        [first.group(), second, TextColumn::number("change")]
     });
-    let mut table = Table::new([Column::name("policy"), Column::key("cache")].into_iter().chain(columns));
+    let mut table = TextTable::new([TextColumn::name("policy"), TextColumn::key("cache")].into_iter().chain(columns));
     for run in runs {
         let figures = shown.iter().flat_map(|&at| {
             let figure = &run.figures[at];
             [value(run, figure, 0), value(run, figure, 1), change(figure)]
         });
         let name = [run.name.label().into(), run.name.size().into()];
-        table.add(name.into_iter().chain(figures).collect::<Vec<Cell>>());
+        table.add(name.into_iter().chain(figures).collect::<Vec<TextCell>>());
     }
     table.print(screen)
 }
 
-fn value(run: &ComparedRun, figure: &ComparedFigure, side: usize) -> Cell {
+fn value(run: &ComparedRun, figure: &ComparedFigure, side: usize) -> TextCell {
     match figure.values[side] {
         Some(value) => figure.figure.show.text(value, 2).into(),
-        None if run.saturated[side] && figure.figure.show == Show::Time => Cell::styled("saturated", DOUBTFUL),
+        None if run.saturated[side] && figure.figure.show == Show::Time => TextCell::styled("saturated", DOUBTFUL),
         None => "-".into(),
     }
 }
 
 /// How far B is from A, and whether that is better.
-fn change(figure: &ComparedFigure) -> Cell {
+fn change(figure: &ComparedFigure) -> TextCell {
     let Some(change) = figure.change() else { return "-".into() };
     if change == 0.0 {
         return "same".into();
@@ -83,8 +84,8 @@ fn change(figure: &ComparedFigure) -> Cell {
     let text =
         if change.abs() < 0.0005 { format!("{:+.4} %", 100.0 * change) } else { format!("{:+.1} %", 100.0 * change) };
     match (figure.figure.better, change < 0.0) {
-        (Better::Less, true) | (Better::More, false) => Cell::styled(text, GOOD),
-        (Better::Less, false) | (Better::More, true) => Cell::styled(text, BAD),
+        (Better::Less, true) | (Better::More, false) => TextCell::styled(text, GOOD),
+        (Better::Less, false) | (Better::More, true) => TextCell::styled(text, BAD),
         (Better::Neither, _) => text.into(),
     }
 }

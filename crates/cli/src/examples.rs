@@ -8,19 +8,19 @@ use clap::Command;
 use crate::screen::wrap;
 
 /// A call, and what it is for.
-pub struct Example {
+pub struct CallExample {
     /// As it is typed; other programs may be before and after it in a pipe.
     pub call: &'static str,
     /// What it does.
     pub what: &'static str,
 }
 
-const fn example(call: &'static str, what: &'static str) -> Example {
-    Example { call, what }
+const fn example(call: &'static str, what: &'static str) -> CallExample {
+    CallExample { call, what }
 }
 
 /// The commands, by their words without `destage`, with examples of each.
-const EXAMPLES: &[(&str, &[Example])] = &[
+const EXAMPLES: &[(&str, &[CallExample])] = &[
     (
         "",
         &[
@@ -358,7 +358,7 @@ pub const STATUSES: &[(&str, &str)] = &[
 ];
 
 /// The examples of the command with these words.
-pub fn of(words: &str) -> &'static [Example] {
+pub fn of(words: &str) -> &'static [CallExample] {
     EXAMPLES.iter().find(|(command, _)| *command == words).map_or(&[], |(_, examples)| *examples)
 }
 
@@ -377,7 +377,7 @@ fn below(mut command: Command, words: &str) -> Command {
     let title = |title: &str| format!("{header}{title}:{header:#}");
     let mut lines: Vec<String> = command.get_after_help().map(|own| format!("{own}\n")).into_iter().collect();
     lines.push(title("Examples"));
-    lines.extend(of(words).iter().map(|Example { call, what }| format!("  {call}\n      {what}")));
+    lines.extend(of(words).iter().map(|CallExample { call, what }| format!("  {call}\n      {what}")));
     if words.is_empty() {
         lines.push(format!("\n{}", title("Exit status")));
         for (status, meaning) in STATUSES {
@@ -420,7 +420,7 @@ mod tests {
         for name in &names {
             let examples = of(name);
             assert!((2..=4).contains(&examples.len()), "destage {name} needs two to four examples");
-            for Example { call, what } in examples {
+            for CallExample { call, what } in examples {
                 let words = words(call);
                 let own = format!("destage {name}");
                 assert!(call.contains(own.trim()), "{call}: of destage {name}");

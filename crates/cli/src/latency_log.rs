@@ -15,9 +15,9 @@ const ROWS: usize = 1 << 15;
 
 /// A log that the simulation writes and the command completes.
 #[derive(Clone)]
-pub struct LatencyLog(Arc<Mutex<State>>);
+pub struct LatencyLog(Arc<Mutex<LogState>>);
 
-struct State {
+struct LogState {
     /// None once it was completed.
     file: Option<TableWriter<NewFile>>,
     /// Policy and size of the run.
@@ -42,7 +42,7 @@ impl LatencyLog {
         };
         let columns = LATENCY_LOG.into_iter().map(column).collect();
         let run = [Cell::Null, Cell::Null];
-        Ok(Self(Arc::new(Mutex::new(State { file: Some(file), run, columns, error: None }))))
+        Ok(Self(Arc::new(Mutex::new(LogState { file: Some(file), run, columns, error: None }))))
     }
 
     /// The complete file.
@@ -58,15 +58,15 @@ impl LatencyLog {
         Ok(state.file.take().map(TableWriter::finish).transpose()?)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LogState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl LogState {
     /// Writes what is held.
     fn write(&mut self) {
-        let State { file, columns, error, .. } = self;
+        let LogState { file, columns, error, .. } = self;
         if let (Some(file), None, true) = (file, &error, columns.iter().any(|column| !column.cells.is_empty())) {
             *error = file.write(columns).err();
         }

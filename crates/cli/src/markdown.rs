@@ -4,16 +4,16 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::screen::{Page, Screen};
-use crate::table::{Column, Table};
+use crate::screen::{ScreenPage, TerminalScreen};
+use crate::table::{TextColumn, TextTable};
 
 /// Shows the report; what is neither heading, list nor table is a paragraph.
-pub fn show(screen: &mut Screen, report: &str) -> io::Result<()> {
+pub fn show(screen: &mut TerminalScreen, report: &str) -> io::Result<()> {
     lines(report, screen.page()).iter().try_for_each(|line| writeln!(screen, "{line}"))?;
     screen.flush()
 }
 
-fn lines(report: &str, page: Page) -> Vec<String> {
+fn lines(report: &str, page: ScreenPage) -> Vec<String> {
     let mut shown = Vec::new();
     let mut lines = report.lines();
     while let Some(line) = lines.next() {
@@ -53,19 +53,19 @@ fn cells(line: &str) -> Vec<String> {
 const FIGURE: usize = 20;
 
 /// A table from its lines: columns that are aligned to the right hold figures.
-fn table(lines: &[&str]) -> Table {
+fn table(lines: &[&str]) -> TextTable {
     let rows: Vec<Vec<String>> = lines.iter().skip(2).map(|line| cells(line)).collect();
     let figures = |i: usize| rows.iter().all(|row| row.get(i).is_none_or(|cell| cell.width() <= FIGURE));
     let headings = lines.first().map(|line| cells(line)).unwrap_or_default();
     let aligned = lines.get(1).map(|line| cells(line)).unwrap_or_default();
     let columns = headings.iter().enumerate().map(|(i, heading)| {
         if aligned.get(i).is_some_and(|marks| marks.ends_with(':')) && figures(i) {
-            Column::number(heading)
+            TextColumn::number(heading)
         } else {
-            Column::text(heading)
+            TextColumn::text(heading)
         }
     });
-    let mut table = Table::new(columns);
+    let mut table = TextTable::new(columns);
     for mut row in rows {
         row.resize(headings.len(), String::new());
         table.add(row);
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn the_reports_fit_80_columns() {
         for report in [include_str!("../../../docs/validation.md"), include_str!("../../../docs/reproduction.md")] {
-            let lines = lines(report, Page { width: 80, utf8: true });
+            let lines = lines(report, ScreenPage { width: 80, utf8: true });
             for line in &lines {
                 let line = anstream::adapter::strip_str(line).to_string();
                 assert!(line.width() <= 80, "{line}");
@@ -93,7 +93,7 @@ mod tests {
     fn what_marks_the_text_is_taken_away() {
         let report = "# A *title*\n\nSome **words** of `code` that are long enough.\n\n* an item that goes on\n\n\
                       | a | b |\n|---|--:|\n| x \\| y | 17 |\n";
-        let lines = lines(report, Page { width: 20, utf8: true });
+        let lines = lines(report, ScreenPage { width: 20, utf8: true });
         let seen: Vec<_> = lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
         let expected = [
             "A *title*",

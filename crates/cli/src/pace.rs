@@ -9,14 +9,14 @@ const REMEMBERED: f64 = 30.0;
 
 /// How fast something goes. A function of what it was told: times are since its beginning.
 #[derive(Clone, Debug, Default)]
-pub struct Pace {
+pub struct ProgressPace {
     at: Duration,
     share: f64,
     /// Share done in a second, smoothed.
     rate: Option<f64>,
 }
 
-impl Pace {
+impl ProgressPace {
     /// So much of it, from 0 to 1, was done at this time. Less than before means that something else has begun.
     pub fn reach(&mut self, at: Duration, share: f64) {
         if share < self.share {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_steady_pace_tells_the_time_exactly() {
-        let mut pace = Pace::default();
+        let mut pace = ProgressPace::default();
         assert_eq!((pace.left(s(5)), pace.words(s(5)).as_str()), (None, "time left unknown"));
         for second in 0..=250 {
             pace.reach(s(second), second as f64 / 1000.0);
@@ -77,16 +77,16 @@ mod tests {
         assert_eq!(pace.left(s(300)).map(|left| left.as_secs_f64().round()), Some(700.0));
         assert_eq!(pace.left(s(5000)), Some(s(0)));
         for (share, words) in [(0.95, "about 50 s left"), (0.999, "about 5 s left"), (1.0, "about 0 s left")] {
-            let pace = Pace { at: s(0), share, rate: Some(1e-3) };
+            let pace = ProgressPace { at: s(0), share, rate: Some(1e-3) };
             assert_eq!(pace.words(s(0)), words);
         }
-        assert_eq!(Pace { at: s(0), share: 0.0, rate: Some(1e-4) }.words(s(0)), "about 2.8 h left");
+        assert_eq!(ProgressPace { at: s(0), share: 0.0, rate: Some(1e-4) }.words(s(0)), "about 2.8 h left");
     }
 
     #[test]
     fn a_stop_and_steps_move_it_little() {
         // Steps of a hundredth every ten seconds, as runs end: 1,000 s altogether.
-        let mut pace = Pace::default();
+        let mut pace = ProgressPace::default();
         let mut worst = 0.0_f64;
         for second in 0..900_u64 {
             pace.reach(s(second), (second / 10) as f64 / 100.0);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_slows_down_is_noticed_and_what_begins_anew_forgets() {
-        let mut pace = Pace::default();
+        let mut pace = ProgressPace::default();
         for second in 0..=100 {
             pace.reach(s(second), second as f64 / 200.0);
         }

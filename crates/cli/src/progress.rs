@@ -5,14 +5,14 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use destage_reproduce::watch::{RunInfo, Watch};
+use destage_reproduce::watch::{PaperWatch, RunInfo};
 use destage_scenario::quantity::show_count;
 use destage_sim::experiment::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::pace::Pace;
+use crate::pace::ProgressPace;
 use crate::screen;
-use crate::teller::Teller;
+use crate::teller::PeriodicMessage;
 
 /// Steps of the bar.
 pub const STEPS: u64 = 1000;
@@ -38,14 +38,14 @@ pub fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// How far an experiment is.
 #[derive(Default)]
-struct Experiment {
+struct ExperimentProgress {
     progress: Option<Progress>,
     /// Runs that are known from before.
     known: usize,
-    pace: Pace,
+    pace: ProgressPace,
 }
 
-impl Experiment {
+impl ExperimentProgress {
     fn share(progress: &Progress) -> f64 {
         let share = progress.share.unwrap_or(0.0);
         match progress.ended {
@@ -89,22 +89,23 @@ impl Experiment {
 }
 
 /// A bar with rate and remaining time.
-pub struct Bar {
+pub struct TraceBar {
     shown: ProgressBar,
     started: Instant,
     trace: String,
-    state: Arc<Mutex<Experiment>>,
-    _teller: Option<Teller>,
+    state: Arc<Mutex<ExperimentProgress>>,
+    _teller: Option<PeriodicMessage>,
 }
 
-impl Bar {
+impl TraceBar {
     /// A bar for an experiment over this trace; lines where it would not be seen.
     pub fn new(wanted: bool, trace: &str) -> Self {
         let bar = bar_on_stderr(wanted, Some(STEPS), "{bar:20} {percent:>3} %  {wide_msg}");
         bar.enable_steady_tick(Duration::from_millis(200));
-        let (started, state) = (Instant::now(), Arc::<Mutex<Experiment>>::default());
+        let (started, state) = (Instant::now(), Arc::<Mutex<ExperimentProgress>>::default());
         let (told, name) = (Arc::clone(&state), trace.to_owned());
-        let teller = wanted.then(|| Teller::to_stderr(move || lock(&told).words(&name, started.elapsed()))).flatten();
+        let teller =
+            wanted.then(|| PeriodicMessage::to_stderr(move || lock(&told).words(&name, started.elapsed()))).flatten();
         Self { shown: bar, started, trace: trace.to_owned(), state, _teller: teller }
     }
 
@@ -121,7 +122,7 @@ impl Bar {
     /// Shows how far an experiment is.
     pub fn show(&self, progress: Progress) {
         let now = self.started.elapsed();
-        let share = Experiment::share(&progress);
+        let share = ExperimentProgress::share(&progress);
         let mut state = lock(&self.state);
         state.pace.reach(now, share);
         state.progress = Some(progress);
@@ -151,7 +152,7 @@ struct OfPaper {
     /// What is run, and how many times at a time.
     running: BTreeMap<String, u32>,
     missing: Vec<String>,
-    pace: Pace,
+    pace: ProgressPace,
 }
 
 impl OfPaper {
@@ -180,20 +181,21 @@ impl OfPaper {
 }
 
 /// Shows how far a paper's runs are.
-pub struct Runs {
+pub struct PaperProgress {
     bar: ProgressBar,
     started: Instant,
     state: Arc<Mutex<OfPaper>>,
-    _teller: Option<Teller>,
+    _teller: Option<PeriodicMessage>,
 }
 
-impl Runs {
+impl PaperProgress {
     /// A bar for this paper; lines where it would not be seen.
     pub fn new(paper: &str) -> Self {
         let bar = bar_on_stderr(true, None, "{bar:20} {prefix}: {wide_msg}").with_prefix(paper.to_owned());
         let (started, state) = (Instant::now(), Arc::<Mutex<OfPaper>>::default());
         let (told, name) = (Arc::clone(&state), paper.to_owned());
-        let teller = Teller::to_stderr(move || Some(format!("{name}: {}", lock(&told).words(started.elapsed()))));
+        let teller =
+            PeriodicMessage::to_stderr(move || Some(format!("{name}: {}", lock(&told).words(started.elapsed()))));
         Self { bar, started, state, _teller: teller }
     }
 
@@ -219,7 +221,7 @@ fn name(run: &RunInfo<'_>) -> String {
     }
 }
 
-impl Watch for Runs {
+impl PaperWatch for PaperProgress {
     fn planned(&self, runs: usize, weight: u64, missing: &[&str]) {
         let mut state = lock(&self.state);
         (state.runs, state.weight) = (runs, weight);
@@ -267,7 +269,7 @@ struct OfSweep {
     looking: Option<String>,
     runs: (usize, usize),
     known: usize,
-    pace: Pace,
+    pace: ProgressPace,
 }
 
 impl OfSweep {
@@ -282,14 +284,14 @@ impl OfSweep {
 }
 
 /// Shows how far a sweep is.
-pub struct Swept {
+pub struct SweepProgress {
     bar: ProgressBar,
     started: Instant,
     state: Arc<Mutex<OfSweep>>,
-    _teller: Option<Teller>,
+    _teller: Option<PeriodicMessage>,
 }
 
-impl Swept {
+impl SweepProgress {
     /// A bar for a sweep; lines where it would not be seen.
     pub fn new(wanted: bool) -> Self {
         let bar = bar_on_stderr(wanted, Some(STEPS), "{bar:20} {percent:>3} %  {wide_msg}");
@@ -299,7 +301,7 @@ impl Swept {
             let state = lock(&told);
             (state.looking.is_some() || state.runs.1 > 0).then(|| state.words(started.elapsed()))
         };
-        let teller = wanted.then(|| Teller::to_stderr(line)).flatten();
+        let teller = wanted.then(|| PeriodicMessage::to_stderr(line)).flatten();
         Self { bar, started, state, _teller: teller }
     }
 
@@ -334,11 +336,11 @@ impl Swept {
 }
 
 /// A line of text that changes, for what has no known end.
-pub struct Line {
+pub struct ProgressLine {
     bar: ProgressBar,
 }
 
-impl Line {
+impl ProgressLine {
     /// A line, hidden where nobody would see it.
     pub fn new() -> Self {
         let seen = std::io::stderr().is_terminal();
@@ -372,7 +374,7 @@ mod tests {
 
     #[test]
     fn lines_name_the_trace_and_tell_how_far_it_is() {
-        let mut experiment = Experiment::default();
+        let mut experiment = ExperimentProgress::default();
         let second = Duration::from_secs;
         assert_eq!(experiment.words("t.spc", second(1)), None, "nothing is known yet");
         experiment.progress = Some(Progress { share: Some(0.5), requests: 2_000, ..Progress::default() });
@@ -381,7 +383,7 @@ mod tests {
         let running =
             Progress { ended: (4, 8), share: Some(0.5), requests: 2_000, runs: 4, simulated: 80_000, rebuilt: None };
         experiment.progress = Some(running);
-        experiment.pace.reach(second(10), Experiment::share(&running));
+        experiment.pace.reach(second(10), ExperimentProgress::share(&running));
         let told = "t.spc: 4 of 8 runs done, 4 at a time, 80,000 requests simulated, 75 %, about 5 s left, 8,000/s";
         assert_eq!(experiment.words("t.spc", second(10)).as_deref(), Some(told));
         experiment.known = 12;
@@ -391,7 +393,7 @@ mod tests {
         experiment.known = 0;
         // Of runs elsewhere nothing is known but which policies have come.
         let elsewhere = Progress { ended: (0, 8), share: Some(0.25), runs: 8, ..Progress::default() };
-        let mut far = Experiment { progress: Some(elsewhere), ..Experiment::default() };
+        let mut far = ExperimentProgress { progress: Some(elsewhere), ..ExperimentProgress::default() };
         let told = "t.spc: 0 of 8 runs done, 25 %, time left unknown";
         assert_eq!(far.words("t.spc", second(1)).as_deref(), Some(told));
         far.progress = Some(Progress { share: Some(0.0), ..elsewhere });
@@ -414,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_sweep_tells_how_many_runs_are_done_and_how_long_it_takes() {
-        let swept = Swept::new(false);
+        let swept = SweepProgress::new(false);
         let words = |seconds| lock(&swept.state).words(Duration::from_secs(seconds));
         swept.look("t.spc");
         assert_eq!(words(1), "looking at t.spc");
@@ -427,7 +429,7 @@ mod tests {
 
     #[test]
     fn runs_of_a_paper_are_told_by_their_workloads() {
-        let runs = Runs::new("gcar");
+        let runs = PaperProgress::new("gcar");
         let made = RunInfo { workload: "random", file: None, weight: 6 };
         let read = RunInfo { workload: "mail", file: Some(Path::new("traces/mail.spc")), weight: 2 };
         runs.planned(4, 16, &["Fin1", "hm_0", "web_0", "prn_0", "usr_0", "src_0"]);

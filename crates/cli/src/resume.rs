@@ -15,7 +15,7 @@ const RUNS_PER_THREAD: usize = 2;
 const SHORT: Duration = Duration::from_mins(1);
 
 /// What became of all runs.
-pub struct Done<R> {
+pub struct RunsDone<R> {
     /// In order.
     pub results: Vec<R>,
     /// How many of them were known.
@@ -24,7 +24,7 @@ pub struct Done<R> {
     pub work: u64,
 }
 
-impl<R: RunKind> Done<R> {
+impl<R: RunKind> RunsDone<R> {
     /// Results of runs of which none was known.
     pub fn simulated(results: Vec<R>) -> Self {
         let work = results.iter().map(R::work).sum();
@@ -33,7 +33,7 @@ impl<R: RunKind> Done<R> {
 }
 
 /// Runs with their keys, and the results that there are.
-pub struct Resumed<'a, R> {
+pub struct ResumedRuns<'a, R> {
     kept: &'a Kept,
     keys: Vec<Key>,
     results: Vec<Option<R>>,
@@ -42,11 +42,11 @@ pub struct Resumed<'a, R> {
     /// Has counted the trace when the first pass has ended.
     counter: Counter,
     characteristics: Option<TraceCharacteristics>,
-    passes: Passes,
+    passes: PassPlan,
     error: Option<KeptError>,
 }
 
-impl<'a, R: RunKind> Resumed<'a, R> {
+impl<'a, R: RunKind> ResumedRuns<'a, R> {
     /// The runs of these identities over the requests, with what is known of them. `note` hears of entries that cannot be
     /// used.
     ///
@@ -81,7 +81,7 @@ impl<'a, R: RunKind> Resumed<'a, R> {
         });
         let results: Vec<Option<R>> = results.collect();
         let known = results.iter().flatten().count();
-        let passes = Passes::new(RUNS_PER_THREAD * threads);
+        let passes = PassPlan::new(RUNS_PER_THREAD * threads);
         Ok(Self { kept, keys, results, known, work: 0, counter, characteristics: None, passes, error: None })
     }
 
@@ -94,17 +94,19 @@ impl<'a, R: RunKind> Resumed<'a, R> {
     ///
     /// # Errors
     /// If results could not be kept.
-    pub fn finish(self) -> Result<Done<R>, KeptError> {
+    pub fn finish(self) -> Result<RunsDone<R>, KeptError> {
         match self.error {
             Some(error) => Err(error),
-            None => {
-                Ok(Done { results: self.results.into_iter().flatten().collect(), known: self.known, work: self.work })
-            }
+            None => Ok(RunsDone {
+                results: self.results.into_iter().flatten().collect(),
+                known: self.known,
+                work: self.work,
+            }),
         }
     }
 }
 
-impl<R: RunKind> Sweep<R> for Resumed<'_, R> {
+impl<R: RunKind> Sweep<R> for ResumedRuns<'_, R> {
     fn wants(&self, run: usize) -> bool {
         self.results[run].is_none()
     }
@@ -126,13 +128,13 @@ impl<R: RunKind> Sweep<R> for Resumed<'_, R> {
 
 /// How many runs passes are for: all runs of a pass end together, so that an end that comes too early takes a pass away;
 /// and each pass reads the trace again. So they are small where they take long.
-struct Passes {
+struct PassPlan {
     first: usize,
     /// When the last one began, and for how many.
     last: Option<(Instant, usize)>,
 }
 
-impl Passes {
+impl PassPlan {
     fn new(first: usize) -> Self {
         Self { first, last: None }
     }
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn passes_grow_while_they_are_short() {
-        let (mut passes, start) = (Passes::new(4), Instant::now());
+        let (mut passes, start) = (PassPlan::new(4), Instant::now());
         let mut now = start;
         let mut after = |seconds| {
             now += Duration::from_secs(seconds);

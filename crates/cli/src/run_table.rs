@@ -8,7 +8,7 @@ use destage_scenario::quantity::{show_bytes, show_count};
 use destage_sim::measure::InputResult;
 
 use crate::screen;
-use crate::table::{Cell, Column, Table};
+use crate::table::{TextCell, TextColumn, TextTable};
 
 /// The trace and what was read of it, for the line above the tables.
 pub fn trace(input: &InputResult) -> String {
@@ -39,7 +39,7 @@ pub fn sizes(input: &InputResult) -> Option<String> {
 
 /// A figure as a table shows it.
 #[derive(Clone, Copy)]
-pub struct Shown {
+pub struct ShownFigure {
     figure: Figure,
     heading: &'static str,
     places: usize,
@@ -49,12 +49,12 @@ pub struct Shown {
 }
 
 /// Shows a figure.
-pub const fn shown(figure: Figure) -> Shown {
+pub const fn shown(figure: Figure) -> ShownFigure {
     let heading = figure.heading;
-    Shown { figure, heading, places: 2, begins_group: false, is_ranked: false, is_optional: false }
+    ShownFigure { figure, heading, places: 2, begins_group: false, is_ranked: false, is_optional: false }
 }
 
-impl Shown {
+impl ShownFigure {
     /// The same under another heading.
     pub const fn named(self, heading: &'static str) -> Self {
         Self { heading, ..self }
@@ -80,19 +80,19 @@ impl Shown {
         Self { is_optional: true, ..self }
     }
 
-    fn column(&self) -> Column {
-        let column = Column::number(self.heading);
+    fn column(&self) -> TextColumn {
+        let column = TextColumn::number(self.heading);
         if self.begins_group { column.group() } else { column }
     }
 
-    fn cell(&self, run: &ReportRun) -> Cell {
+    fn cell(&self, run: &ReportRun) -> TextCell {
         self.figure.of(run).map_or_else(|| "-".into(), |value| self.figure.show.text(value, self.places).into())
     }
 }
 
 /// Returns these figures, and behind them, as a group, those that are declared as columns of every table of runs over
 /// arrays or of buffers.
-pub fn with_declared(figures: &[Shown], is_array: bool) -> Vec<Shown> {
+pub fn with_declared(figures: &[ShownFigure], is_array: bool) -> Vec<ShownFigure> {
     let declared = declared_columns(is_array).iter().enumerate().map(|(at, column)| {
         let shown = shown(column.figure).named(column.short).optional();
         if at == 0 { shown.group() } else { shown }
@@ -110,27 +110,29 @@ pub fn score(figure: &Figure, run: &ReportRun) -> Option<f64> {
 /// `competes` says in which group a run competes for the best of a figure, if it does. Returns
 /// whether any figure is marked.
 pub fn table(
-    keys: Vec<Column>,
-    rows: impl Iterator<Item = Vec<Cell>>,
+    keys: Vec<TextColumn>,
+    rows: impl Iterator<Item = Vec<TextCell>>,
     runs: &[ReportRun],
-    figures: &[Shown],
+    figures: &[ShownFigure],
     texts: &[(&str, &str)],
     competes: impl Fn(&Figure, &ReportRun) -> Option<u64>,
-) -> (Table, bool) {
-    let has = |shown: &Shown, run| shown.figure.of(run).is_some_and(|number| number != 0.0);
-    let is_there = |shown: &&Shown| !shown.is_optional || runs.iter().any(|run| has(shown, run));
+) -> (TextTable, bool) {
+    let has = |shown: &ShownFigure, run| shown.figure.of(run).is_some_and(|number| number != 0.0);
+    let is_there = |shown: &&ShownFigure| !shown.is_optional || runs.iter().any(|run| has(shown, run));
     let figures: Vec<_> = figures.iter().filter(is_there).collect();
     let numbers = figures.iter().map(|shown| shown.column());
-    let words = texts.iter().map(|(heading, _)| Column::number(heading));
-    let mut table = Table::new(keys.into_iter().chain(numbers).chain(words));
+    let words = texts.iter().map(|(heading, _)| TextColumn::number(heading));
+    let mut table = TextTable::new(keys.into_iter().chain(numbers).chain(words));
     for (mut row, run) in rows.zip(runs) {
         // Where response times are no result, the first of them says so.
         let doubtful = figures.iter().position(|shown| run.is_saturated() && shown.figure.show == Show::Time);
         row.extend(figures.iter().enumerate().map(|(at, shown)| match doubtful {
-            Some(first) if first == at && shown.figure.of(run).is_none() => Cell::styled("saturated", screen::DOUBTFUL),
+            Some(first) if first == at && shown.figure.of(run).is_none() => {
+                TextCell::styled("saturated", screen::DOUBTFUL)
+            }
             _ => shown.cell(run),
         }));
-        row.extend(texts.iter().map(|(_, path)| Cell::from(run.text(path))));
+        row.extend(texts.iter().map(|(_, path)| TextCell::from(run.text(path))));
         table.add(row);
     }
     let mut marked = false;

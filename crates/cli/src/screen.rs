@@ -19,7 +19,7 @@ use unicode_width::UnicodeWidthStr;
 /// Columns where there is no terminal, and the least that a terminal is taken to have.
 pub const WIDTH: usize = 80;
 
-/// Columns of the names of [`Screen::pairs`].
+/// Columns of the names of [`TerminalScreen::pairs`].
 const NAME_COLUMNS: usize = 37;
 
 /// What is good, or best.
@@ -72,21 +72,21 @@ pub fn utf8() -> bool {
 }
 
 /// A stream that people read.
-pub struct Screen {
+pub struct TerminalScreen {
     out: Box<dyn Write>,
-    page: Page,
+    page: ScreenPage,
 }
 
 /// What fits.
 #[derive(Clone, Copy, Debug)]
-pub struct Page {
+pub struct ScreenPage {
     /// Columns of a line.
     pub width: usize,
     /// Whether other characters than those of ASCII can be shown.
     pub utf8: bool,
 }
 
-impl Page {
+impl ScreenPage {
     /// The text with what cannot be shown replaced.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.utf8 || text.is_ascii() {
@@ -124,11 +124,11 @@ impl Page {
     }
 }
 
-impl Screen {
+impl TerminalScreen {
     fn new(out: Box<dyn Write>, stream: &(impl IsTerminal + AsFd)) -> Self {
         let size = if stream.is_terminal() { terminal_size::terminal_size_of(stream) } else { None };
         let width = size.map_or(WIDTH, |(width, _)| usize::from(width.0).max(WIDTH));
-        Self { out, page: Page { width, utf8: utf8() } }
+        Self { out, page: ScreenPage { width, utf8: utf8() } }
     }
 
     /// The standard output.
@@ -142,7 +142,7 @@ impl Screen {
     }
 
     /// What fits.
-    pub const fn page(&self) -> Page {
+    pub const fn page(&self) -> ScreenPage {
         self.page
     }
 
@@ -171,7 +171,7 @@ impl Screen {
     }
 }
 
-impl Write for Screen {
+impl Write for TerminalScreen {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write(bytes)
     }

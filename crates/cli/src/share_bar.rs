@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
-use crate::pace::Pace;
+use crate::pace::ProgressPace;
 use crate::progress::{STEPS, bar_on_stderr, lock};
-use crate::teller::Teller;
+use crate::teller::PeriodicMessage;
 
 /// Holds what is known of how far it is.
 #[derive(Debug, Default)]
 struct ShareProgress {
-    pace: Pace,
+    pace: ProgressPace,
     done: f64,
     words: Option<String>,
 }
@@ -28,7 +28,7 @@ pub struct ShareBar {
     shown: ProgressBar,
     started: Instant,
     state: Arc<Mutex<ShareProgress>>,
-    _teller: Option<Teller>,
+    _teller: Option<PeriodicMessage>,
 }
 
 impl ShareBar {
@@ -37,7 +37,7 @@ impl ShareBar {
         let shown = bar_on_stderr(true, Some(STEPS), "{bar:20} {percent:>3} %  {wide_msg}");
         let (started, state) = (Instant::now(), Arc::<Mutex<ShareProgress>>::default());
         let told = Arc::clone(&state);
-        let teller = Teller::to_stderr(move || {
+        let teller = PeriodicMessage::to_stderr(move || {
             let state = lock(&told);
             state.line(started.elapsed()).map(|line| format!("{:.0} %: {line}", 100.0 * state.done))
         });

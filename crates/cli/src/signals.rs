@@ -11,10 +11,10 @@ use signal_hook::iterator::Signals;
 use crate::output;
 
 /// What is told of a signal in place of an end.
-static TOLD: Mutex<Option<Told>> = Mutex::new(None);
+static TOLD: Mutex<Option<SignalHandler>> = Mutex::new(None);
 
 /// Is told the signal's number.
-type Told = Box<dyn Fn(i32) + Send>;
+type SignalHandler = Box<dyn Fn(i32) + Send>;
 
 /// Waits for SIGINT, SIGTERM and SIGHUP from now on. What whoever started us had ignored, as
 /// `nohup` does, stays ignored.

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use destage_scenario::quantity::show_time;
 
-use crate::screen::{Page, Screen};
-use crate::table::{Column, Table};
+use crate::screen::{ScreenPage, TerminalScreen};
+use crate::table::{TextColumn, TextTable};
 
 /// From the shortest to the longest response times.
 const BLOCKS: [char; LEVELS] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -29,14 +29,14 @@ pub struct SparkLine {
 
 /// Prints the mean response times of runs over time, on one scale for all of them; nothing where no
 /// run has two.
-pub fn print(screen: &mut Screen, keys: Vec<Column>, runs: &[SparkLine]) -> io::Result<()> {
-    let mut table = Table::new(keys.clone());
+pub fn print(screen: &mut TerminalScreen, keys: Vec<TextColumn>, runs: &[SparkLine]) -> io::Result<()> {
+    let mut table = TextTable::new(keys.clone());
     for run in runs {
         table.add(run.keys.clone());
     }
     let room = table.room(screen.page());
-    let Some(chart) = Chart::new(runs, room) else { return Ok(()) };
-    let mut table = Table::new(keys.into_iter().chain([Column::word("")]));
+    let Some(chart) = SparkChart::new(runs, room) else { return Ok(()) };
+    let mut table = TextTable::new(keys.into_iter().chain([TextColumn::word("")]));
     for (run, means) in runs.iter().zip(&chart.means) {
         let line = run.without.map_or_else(|| chart.line(means, screen.page()), str::to_owned);
         table.add(run.keys.iter().cloned().chain([line]));
@@ -49,7 +49,7 @@ pub fn print(screen: &mut Screen, keys: Vec<Column>, runs: &[SparkLine]) -> io::
 }
 
 /// Means of all runs on a common scale.
-struct Chart {
+struct SparkChart {
     /// Time that a character stands for, in ns.
     step: u64,
     /// The mean of each character of each run, in ns; none where no request arrived.
@@ -60,7 +60,7 @@ struct Chart {
     factor: f64,
 }
 
-impl Chart {
+impl SparkChart {
     fn new(runs: &[SparkLine], room: usize) -> Option<Self> {
         // Bins are powers of two wide, so the widest fit all.
         let widest = runs.iter().map(|run| run.width).max().filter(|&width| width > 0)?;
@@ -82,7 +82,7 @@ impl Chart {
         Some(Self { step, means, range: (least, most), factor })
     }
 
-    fn line(&self, means: &[Option<f64>], page: Page) -> String {
+    fn line(&self, means: &[Option<f64>], page: ScreenPage) -> String {
         let heights = if page.utf8 { BLOCKS } else { ASCII };
         let height = |mean: f64| {
             let mut bound = self.range.0 * self.factor;
@@ -96,7 +96,7 @@ impl Chart {
         means.iter().map(|mean| mean.map_or(' ', height)).collect()
     }
 
-    fn legend(&self, page: Page) -> String {
+    fn legend(&self, page: ScreenPage) -> String {
         let heights = if page.utf8 { BLOCKS } else { ASCII };
         let (least, most) = self.range;
         // A figure and its unit stay on one line.
@@ -136,8 +136,8 @@ mod tests {
     }
 
     fn lines(runs: &[SparkLine], room: usize, utf8: bool) -> Vec<String> {
-        let chart = Chart::new(runs, room).expect("there are response times");
-        chart.means.iter().map(|means| chart.line(means, Page { width: 80, utf8 })).collect()
+        let chart = SparkChart::new(runs, room).expect("there are response times");
+        chart.means.iter().map(|means| chart.line(means, ScreenPage { width: 80, utf8 })).collect()
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn small_differences_look_small() {
         assert_eq!(lines(&[run(1, &[(1, 1000), (1, 1001)])], 80, true), ["██"]);
-        assert!(Chart::new(&[run(1, &[(1, 0), (1, 0)])], 80).is_none(), "no device with times");
-        assert!(Chart::new(&[run(1, &[(1, 7)])], 80).is_none(), "no time passes");
+        assert!(SparkChart::new(&[run(1, &[(1, 0), (1, 0)])], 80).is_none(), "no device with times");
+        assert!(SparkChart::new(&[run(1, &[(1, 7)])], 80).is_none(), "no time passes");
     }
 }

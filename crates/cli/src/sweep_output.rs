@@ -3,16 +3,16 @@
 use std::io::{Result, Write};
 
 use destage_scenario::quantity::{show_bytes, show_count};
-use destage_sweep::{BestRun, Summary};
+use destage_sweep::{BestRun, SweepSummary};
 
-use crate::screen::Screen;
-use crate::table::{Column, Table};
+use crate::screen::TerminalScreen;
+use crate::table::{TextColumn, TextTable};
 
 /// Failed runs that are named at most.
 const NAMED: usize = 5;
 
 /// Where the rows are, what became of runs, and which did best over each trace.
-pub fn text(screen: &mut Screen, summary: &Summary) -> Result<()> {
+pub fn text(screen: &mut TerminalScreen, summary: &SweepSummary) -> Result<()> {
     let count = |number: usize| show_count(number as u64);
     let runs = format!("{} simulated, {} known from before", count(summary.simulated), count(summary.known));
     let mut pairs = vec![("rows", format!("{} in {}", count(summary.rows), summary.file)), ("runs", runs)];
@@ -34,10 +34,10 @@ pub fn text(screen: &mut Screen, summary: &Summary) -> Result<()> {
     // Runs over buffers and over arrays may be in one sweep.
     let alike = |run: &BestRun| run.objective == first.objective;
     let heading = if summary.best.iter().all(alike) { first.objective.as_str() } else { "best" };
-    let mut columns = vec![Column::key("trace"), Column::text("policy"), Column::number("cache")];
-    columns.extend(keys.iter().map(|key| Column::number(key)));
-    columns.push(Column::number(heading));
-    let mut table = Table::new(columns);
+    let mut columns = vec![TextColumn::key("trace"), TextColumn::text("policy"), TextColumn::number("cache")];
+    columns.extend(keys.iter().map(|key| TextColumn::number(key)));
+    columns.push(TextColumn::number(heading));
+    let mut table = TextTable::new(columns);
     let mut before = None;
     for run in &summary.best {
         let trace = if before == Some(&run.trace) { String::new() } else { run.trace.clone() };

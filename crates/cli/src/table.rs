@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
-use crate::screen::{self, GOOD, HEADING, Page, Screen};
+use crate::screen::{self, GOOD, HEADING, ScreenPage, TerminalScreen};
 
 /// Columns between two columns.
 const GAP: usize = 2;
@@ -35,7 +35,7 @@ enum ColumnKind {
 
 /// A column.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub struct TextColumn {
     heading: String,
     kind: ColumnKind,
     /// It says what a row is about, and so stands in every block.
@@ -44,7 +44,7 @@ pub struct Column {
     begins_group: bool,
 }
 
-impl Column {
+impl TextColumn {
     fn new(heading: &str, kind: ColumnKind, key: bool) -> Self {
         Self { heading: heading.into(), kind, key, begins_group: false }
     }
@@ -83,71 +83,71 @@ impl Column {
 
 /// What stands in a row's column.
 #[derive(Clone, Default, Debug)]
-pub struct Cell {
+pub struct TextCell {
     text: String,
     style: Style,
     best: bool,
 }
 
-impl Cell {
+impl TextCell {
     /// A text in a style.
     pub fn styled(text: impl Into<String>, style: Style) -> Self {
         Self { text: text.into(), style, best: false }
     }
 }
 
-impl From<String> for Cell {
+impl From<String> for TextCell {
     fn from(text: String) -> Self {
         Self::styled(text, Style::new())
     }
 }
 
-impl From<&String> for Cell {
+impl From<&String> for TextCell {
     fn from(text: &String) -> Self {
         text.clone().into()
     }
 }
 
-impl From<&str> for Cell {
+impl From<&str> for TextCell {
     fn from(text: &str) -> Self {
         text.to_owned().into()
     }
 }
 
 #[derive(Clone, Debug)]
-enum Row {
-    Cells(Vec<Cell>),
+enum TextRow {
+    Cells(Vec<TextCell>),
     /// A line across all columns that heads the rows below it.
     Heading(String, String),
 }
 
 /// A table.
 #[derive(Clone, Debug)]
-pub struct Table {
-    columns: Vec<Column>,
-    rows: Vec<Row>,
+pub struct TextTable {
+    columns: Vec<TextColumn>,
+    rows: Vec<TextRow>,
 }
 
 /// Columns of a block, each with its width.
-type Block = Vec<(usize, usize)>;
+type ColumnBlock = Vec<(usize, usize)>;
 
-impl Table {
+impl TextTable {
     /// An empty table.
-    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+    pub fn new(columns: impl IntoIterator<Item = TextColumn>) -> Self {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
     /// Adds a row; it has a cell for every column.
-    pub fn add<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
-        let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+    pub fn add<C: Into<TextCell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        let cells: Vec<TextCell> = cells.into_iter().map(Into::into).collect();
         debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push(Row::Cells(cells));
+        self.rows.push(TextRow::Cells(cells));
     }
 
     /// Adds a line over the rows that follow: a name, and text after it that is wrapped behind the
     /// name.
     pub fn add_heading(&mut self, name: impl Into<String>, text: impl Into<String>) {
-        self.rows.push(Row::Heading(name.into(), text.into()));
+        self.rows.push(TextRow::Heading(name.into(), text.into()));
     }
 
     /// Marks the best figures of a column: `scores` has, for each row, the group in which it
@@ -170,8 +170,8 @@ impl Table {
             })
             .collect();
         let rows = self.rows.iter_mut().filter_map(|row| match row {
-            Row::Cells(cells) => Some(cells),
-            Row::Heading(..) => None,
+            TextRow::Cells(cells) => Some(cells),
+            TextRow::Heading(..) => None,
         });
         for (cells, best) in rows.zip(best) {
             cells[column].best = best;
@@ -180,15 +180,15 @@ impl Table {
         any
     }
 
-    fn cells(&self) -> impl Iterator<Item = &Vec<Cell>> {
+    fn cells(&self) -> impl Iterator<Item = &Vec<TextCell>> {
         self.rows.iter().filter_map(|row| match row {
-            Row::Cells(cells) => Some(cells),
-            Row::Heading(..) => None,
+            TextRow::Cells(cells) => Some(cells),
+            TextRow::Heading(..) => None,
         })
     }
 
     /// Columns that a further column could have.
-    pub fn room(&self, page: Page) -> usize {
+    pub fn room(&self, page: ScreenPage) -> usize {
         let natural = self.natural_widths(page);
         let names = self.narrow_names(&natural, page);
         let width = |widths: &[usize]| widths.iter().map(|width| width + GAP).sum::<usize>();
@@ -198,12 +198,12 @@ impl Table {
     }
 
     /// Prints it.
-    pub fn print(&self, screen: &mut Screen) -> io::Result<()> {
+    pub fn print(&self, screen: &mut TerminalScreen) -> io::Result<()> {
         self.lines(screen.page()).iter().try_for_each(|line| writeln!(screen, "{line}"))
     }
 
     /// Its lines, with escape codes for styles and without blanks at their ends.
-    pub fn lines(&self, page: Page) -> Vec<String> {
+    pub fn lines(&self, page: ScreenPage) -> Vec<String> {
         let mut lines = Vec::new();
         let Some(blocks) = self.blocks(page) else { return self.records(page) };
         for (i, block) in blocks.iter().enumerate() {
@@ -216,7 +216,7 @@ impl Table {
     }
 
     /// The rows one after the other, with a line for each column.
-    fn records(&self, page: Page) -> Vec<String> {
+    fn records(&self, page: ScreenPage) -> Vec<String> {
         let headings: Vec<_> = self.columns.iter().map(|column| page.text(&column.heading)).collect();
         let widest = headings.iter().map(|heading| heading.width()).max().unwrap_or(0);
         let mut lines = Vec::new();
@@ -225,8 +225,8 @@ impl Table {
                 lines.push(String::new());
             }
             match row {
-                Row::Heading(name, text) => lines.extend(page.paragraph(&format!("{name}  "), text)),
-                Row::Cells(cells) => {
+                TextRow::Heading(name, text) => lines.extend(page.paragraph(&format!("{name}  "), text)),
+                TextRow::Cells(cells) => {
                     for (heading, cell) in headings.iter().zip(cells).filter(|(_, cell)| !cell.text.is_empty()) {
                         let beside = widest - heading.width() + GAP;
                         let text = parted(&page.text(&cell.text), page.width.saturating_sub(widest + GAP));
@@ -239,7 +239,7 @@ impl Table {
     }
 
     /// Widths of the columns if nothing has to give way.
-    fn natural_widths(&self, page: Page) -> Vec<usize> {
+    fn natural_widths(&self, page: ScreenPage) -> Vec<usize> {
         let mut widths: Vec<usize> = self.columns.iter().map(|column| page.text(&column.heading).width()).collect();
         for cells in self.cells() {
             for (width, cell) in widths.iter_mut().zip(cells) {
@@ -251,7 +251,7 @@ impl Table {
 
     /// The widths with names parted wherever they can be, save those that then have a line of their
     /// own.
-    fn narrow_names(&self, natural: &[usize], page: Page) -> Vec<usize> {
+    fn narrow_names(&self, natural: &[usize], page: ScreenPage) -> Vec<usize> {
         let most = page.width * 2 / 5;
         let mut widths = natural.to_vec();
         for (c, column) in self.columns.iter().enumerate().filter(|(_, column)| column.kind == ColumnKind::Name) {
@@ -273,10 +273,11 @@ impl Table {
     }
 
     /// The columns of each block; none where texts would have next to no room.
-    fn blocks(&self, page: Page) -> Option<Vec<Block>> {
+    fn blocks(&self, page: ScreenPage) -> Option<Vec<ColumnBlock>> {
         let all: Vec<usize> = (0..self.columns.len()).collect();
         let natural = self.natural_widths(page);
-        let with = |columns: &[usize], widths: &[usize]| columns.iter().map(|&c| (c, widths[c])).collect::<Block>();
+        let with =
+            |columns: &[usize], widths: &[usize]| columns.iter().map(|&c| (c, widths[c])).collect::<ColumnBlock>();
         if self.width_of(&all, &natural) <= page.width {
             return Some(vec![with(&all, &natural)]);
         }
@@ -313,7 +314,7 @@ impl Table {
 
     /// The widths with texts narrowed until the columns fit: the narrow ones keep theirs, the
     /// others share the rest, if that is enough.
-    fn narrow_texts(&self, columns: &[usize], widths: &[usize], page: Page) -> Option<Vec<usize>> {
+    fn narrow_texts(&self, columns: &[usize], widths: &[usize], page: ScreenPage) -> Option<Vec<usize>> {
         let mut widths = widths.to_vec();
         if self.width_of(columns, &widths) > page.width {
             // Headings can be wrapped, what stands below them not.
@@ -343,7 +344,7 @@ impl Table {
 
     /// The columns in as few blocks as they need, with as few groups parted as can be, and as even
     /// as can be.
-    fn partition(&self, widths: &[usize], page: Page) -> Vec<Vec<usize>> {
+    fn partition(&self, widths: &[usize], page: ScreenPage) -> Vec<Vec<usize>> {
         let keys: Vec<usize> = (0..self.columns.len()).filter(|&c| self.columns[c].key).collect();
         let values: Vec<usize> = (0..self.columns.len()).filter(|&c| !self.columns[c].key).collect();
         let block = |from: usize, to: usize| [&keys[..], &values[from..to]].concat();
@@ -378,7 +379,7 @@ impl Table {
         blocks
     }
 
-    fn block_lines(&self, block: &Block, page: Page, lines: &mut Vec<String>) {
+    fn block_lines(&self, block: &ColumnBlock, page: ScreenPage, lines: &mut Vec<String>) {
         if self.columns.iter().any(|column| !column.heading.is_empty()) {
             let headings: Vec<Vec<String>> = block
                 .iter()
@@ -389,7 +390,7 @@ impl Table {
         }
         for row in &self.rows {
             match row {
-                Row::Heading(name, text) => {
+                TextRow::Heading(name, text) => {
                     let paragraph = page.paragraph(&format!("{name}  "), text);
                     let name = page.text(name);
                     lines.extend(paragraph.iter().enumerate().map(|(i, line)| match line.strip_prefix(&*name) {
@@ -397,7 +398,7 @@ impl Table {
                         _ => line.clone(),
                     }));
                 }
-                Row::Cells(cells) => {
+                TextRow::Cells(cells) => {
                     let parts: Vec<Vec<String>> = block
                         .iter()
                         .map(|&(c, width)| self.parts(c, &page.text(&cells[c].text), width, false))
@@ -439,7 +440,7 @@ impl Table {
     }
 
     /// Sets the lines of a row's cells beside each other.
-    fn set(&self, block: &Block, cells: &[Vec<String>], styles: &[(Style, bool)], lines: &mut Vec<String>) {
+    fn set(&self, block: &ColumnBlock, cells: &[Vec<String>], styles: &[(Style, bool)], lines: &mut Vec<String>) {
         // A name that is too wide even so has its lines before the row.
         let too_wide = |(lines, &(c, width)): (&Vec<String>, &(usize, usize))| {
             self.columns[c].kind == ColumnKind::Name && lines.iter().any(|line| line.width() > width)

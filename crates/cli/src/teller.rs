@@ -9,13 +9,13 @@ use std::time::Duration;
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Says something now and then, until it is dropped.
-pub struct Teller {
+pub struct PeriodicMessage {
     /// Hanging up ends it.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Teller {
+impl PeriodicMessage {
     /// Writes what `line` has to say to the standard error every ten seconds, but nothing twice in a row, unless that is a
     /// terminal, where it is shown otherwise.
     pub fn to_stderr(line: impl Fn() -> Option<String> + Send + 'static) -> Option<Self> {
@@ -43,7 +43,7 @@ impl Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for PeriodicMessage {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
@@ -64,7 +64,7 @@ mod tests {
     fn it_tells_until_it_is_dropped() {
         let told = Arc::new(AtomicU32::new(0));
         let counts = Arc::clone(&told);
-        let teller = Teller::new(Duration::from_millis(2), move || {
+        let teller = PeriodicMessage::new(Duration::from_millis(2), move || {
             counts.fetch_add(1, Ordering::Relaxed);
         });
         while told.load(Ordering::Relaxed) < 3 {
@@ -75,6 +75,6 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(told.load(Ordering::Relaxed), until_then);
         // One that is dropped early neither waits nor says anything.
-        drop(Teller::new(Duration::from_hours(1), || panic!("it is too early")));
+        drop(PeriodicMessage::new(Duration::from_hours(1), || panic!("it is too early")));
     }
 }

@@ -6,14 +6,14 @@ use destage_report::figures::Show;
 use destage_scenario::quantity::{show_count, show_time};
 use destage_sim::measure::VolumeResult;
 
-use crate::screen::Screen;
-use crate::table::{Column, Table};
+use crate::screen::TerminalScreen;
+use crate::table::{TextColumn, TextTable};
 
 /// Volumes of a run that are shown; files have all.
 const MOST: usize = 10;
 
 /// What a run says of volumes.
-pub struct Volumes<'a> {
+pub struct VolumeRows<'a> {
     /// Policy and what else says which run it is.
     pub keys: Vec<String>,
     /// The volumes, the one with most traffic first.
@@ -22,26 +22,26 @@ pub struct Volumes<'a> {
 
 /// Prints a table of volumes for each run, in which a volume's traffic comes once; nothing where no run
 /// has any.
-pub fn print(screen: &mut Screen, runs: &[Volumes<'_>]) -> io::Result<()> {
+pub fn print(screen: &mut TerminalScreen, runs: &[VolumeRows<'_>]) -> io::Result<()> {
     let all = || runs.iter().flat_map(|run| run.volumes);
     let (pages, responses) = (all().any(|v| v.pages_written.is_some()), all().any(|v| v.response.is_some()));
     if all().next().is_none() {
         return Ok(());
     }
     let mut columns = vec![
-        Column::name("volume"),
-        Column::number("requests"),
-        Column::number("read"),
-        Column::number("written"),
-        Column::number("traffic %"),
+        TextColumn::name("volume"),
+        TextColumn::number("requests"),
+        TextColumn::number("read"),
+        TextColumn::number("written"),
+        TextColumn::number("traffic %"),
     ];
     if pages {
-        columns.extend([Column::number("hit %").group(), Column::number("flash pages")]);
+        columns.extend([TextColumn::number("hit %").group(), TextColumn::number("flash pages")]);
     }
     if responses {
-        columns.extend([Column::number("mean").group(), Column::number("p99"), Column::number("p99.9")]);
+        columns.extend([TextColumn::number("mean").group(), TextColumn::number("p99"), TextColumn::number("p99.9")]);
     }
-    let mut table = Table::new(columns);
+    let mut table = TextTable::new(columns);
     for run in runs {
         table.add_heading(run.keys.join(", "), more(run.volumes));
         for v in run.volumes.iter().take(MOST) {

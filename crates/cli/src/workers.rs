@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Arg;
 use destage_report::ReportRun;
-use destage_sweep::{Elsewhere, Group, SweepError, program};
+use destage_sweep::{RemoteRunner, SweepError, SweepGroup, program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +71,7 @@ fn end_along(child: &Child) {
 
 /// A group that is asked for.
 #[derive(Serialize)]
-struct Asked<'a> {
+struct AskedGroup<'a> {
     number: u64,
     name: &'a str,
     runs: usize,
@@ -81,7 +81,7 @@ struct Asked<'a> {
 /// A line of Python's.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Told {
+enum WorkerMessage {
     Ready {},
     Missing(String),
     Error(String),
@@ -90,16 +90,16 @@ enum Told {
 }
 
 /// What became of a group: its results as JSON, or why there are none.
-type Brought = Result<String, String>;
+type GroupResult = Result<String, String>;
 
 /// Who waits for which group; none once nothing comes any more, for this reason.
-type Waiting = Result<HashMap<u64, SyncSender<Brought>>, String>;
+type WaitingGroups = Result<HashMap<u64, SyncSender<GroupResult>>, String>;
 
 /// The workers of a scheduler.
-pub struct Workers {
+pub struct SchedulerWorkers {
     child: Child,
     to: Mutex<Option<ChildStdin>>,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<WaitingGroups>>,
     next: Mutex<u64>,
     reader: Option<JoinHandle<()>>,
 }
@@ -109,7 +109,7 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Workers {
+impl SchedulerWorkers {
     /// Those of the scheduler at this address, once it answers.
     ///
     /// # Errors
@@ -124,24 +124,24 @@ impl Workers {
         let mut first = String::new();
         from.read_line(&mut first)?;
         match serde_json::from_str(&first) {
-            Ok(Told::Ready {}) => {}
+            Ok(WorkerMessage::Ready {}) => {}
             told => {
                 let status = child.wait()?;
                 match told {
-                    Ok(Told::Missing(what)) => return Err(missing(&name, &what)),
-                    Ok(Told::Error(error)) => bail!(error),
+                    Ok(WorkerMessage::Missing(what)) => return Err(missing(&name, &what)),
+                    Ok(WorkerMessage::Error(error)) => bail!(error),
                     _ => bail!("{name} ended with {status} and without results"),
                 }
             }
         }
-        let waiting = Arc::new(Mutex::new(Waiting::Ok(HashMap::new())));
+        let waiting = Arc::new(Mutex::new(WaitingGroups::Ok(HashMap::new())));
         let known = Arc::clone(&waiting);
         let reader = std::thread::Builder::new().name("workers".into()).spawn(move || read(from, &name, &known))?;
         Ok(Self { child, to: Mutex::new(to), waiting, next: Mutex::new(0), reader: Some(reader) })
     }
 
     /// What becomes of a group.
-    fn ask(&self, group: &Group) -> Brought {
+    fn ask(&self, group: &SweepGroup) -> GroupResult {
         let number = {
             let mut next = lock(&self.next);
             *next += 1;
@@ -153,7 +153,7 @@ impl Workers {
             Err(why) => return Err(why.clone()),
         };
         let (name, text) = (group.name(), group.text());
-        let asked = Asked { number, name: &name, runs: group.runs(), group: &text };
+        let asked = AskedGroup { number, name: &name, runs: group.runs(), group: &text };
         let mut line = serde_json::to_vec(&asked).map_err(|error| error.to_string())?;
         line.push(b'\n');
         if let Some(to) = &mut *lock(&self.to) {
@@ -165,13 +165,13 @@ impl Workers {
 }
 
 /// Hands on what Python says, until it says no more.
-fn read(from: impl BufRead, name: &str, waiting: &Mutex<Waiting>) {
+fn read(from: impl BufRead, name: &str, waiting: &Mutex<WaitingGroups>) {
     let mut why = format!("{name} has ended, and nobody runs what is left");
     for line in from.lines().map_while(Result::ok) {
         let (number, brought) = match serde_json::from_str(&line) {
-            Ok(Told::Done { number, results }) => (number, Ok(results)),
-            Ok(Told::Failed { number, error }) => (number, Err(error)),
-            Ok(Told::Error(error)) => {
+            Ok(WorkerMessage::Done { number, results }) => (number, Ok(results)),
+            Ok(WorkerMessage::Failed { number, error }) => (number, Err(error)),
+            Ok(WorkerMessage::Error(error)) => {
                 why = error;
                 break;
             }
@@ -194,14 +194,14 @@ fn read(from: impl BufRead, name: &str, waiting: &Mutex<Waiting>) {
     }
 }
 
-impl Elsewhere for Workers {
-    fn whole(&self, group: &Group) -> Result<Vec<ReportRun>, SweepError> {
+impl RemoteRunner for SchedulerWorkers {
+    fn whole(&self, group: &SweepGroup) -> Result<Vec<ReportRun>, SweepError> {
         let results = self.ask(group).map_err(SweepError::new)?;
         destage_report::read("a worker's results", results.as_bytes()).map_err(SweepError::new)
     }
 }
 
-impl Drop for Workers {
+impl Drop for SchedulerWorkers {
     /// Without its input Python ends, and drops what is asked for still.
     fn drop(&mut self) {
         lock(&self.to).take();

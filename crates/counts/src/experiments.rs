@@ -6,7 +6,7 @@ use destage_plan::{Nanos, PageGeometry, Request};
 use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig};
 use destage_sim::experiment::{Input, Resources, TraceReplay};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
-use destage_trace::{OpenOptions, Source, open_stream};
+use destage_trace::{OpenOptions, TraceSource, open_stream};
 
 use crate::Work;
 use crate::requests::{Memory, PAGE, requests};
@@ -27,7 +27,7 @@ fn experiment(policy: &str, cache_pages: u64, device: DeviceConfig) -> Experimen
 }
 
 /// Runs it over a trace that is opened within. Returns page accesses and collections.
-fn run(experiment: &Experiment, mut open: impl FnMut() -> Box<dyn Source>) -> (u64, u64) {
+fn run(experiment: &Experiment, mut open: impl FnMut() -> Box<dyn TraceSource>) -> (u64, u64) {
     let mut open = || Ok(Input { source: open(), format: "memory".into() });
     let resources = Resources { threads: 1, memory_bytes: 1 << 30, stop: None };
     let report = experiment.run(resources, &mut open, &|_| {}).expect("the experiment is sound");
@@ -92,7 +92,7 @@ pub fn pipeline(policy: &str) -> Work {
     let bytes = native(&requests(100_000, |random| random.skewed(1 << 16)));
     let experiment = experiment(policy, 1 << 13, DeviceConfig::None);
     Box::new(move || {
-        let open = || -> Box<dyn Source> {
+        let open = || -> Box<dyn TraceSource> {
             let bytes = Cursor::new(bytes.clone());
             Box::new(open_stream("memory", Box::new(bytes), None, &OpenOptions::default()).expect("a trace"))
         };

@@ -1,7 +1,7 @@
 //! The requests of all workloads.
 
 use destage_plan::{Nanos, Op, Request};
-use destage_trace::{BATCH_REQUESTS, Source, TraceError};
+use destage_trace::{BATCH_REQUESTS, TraceError, TraceSource};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -59,7 +59,7 @@ impl Memory {
     }
 }
 
-impl Source for Memory {
+impl TraceSource for Memory {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         let end = self.requests.len().min(self.next + BATCH_REQUESTS);
         out.clear();

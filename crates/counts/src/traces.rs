@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use destage_plan::{PageGeometry, Request};
-use destage_trace::{Exporter, NativeWriter, OpenOptions, Source, TraceStat, open_stream};
+use destage_trace::{NativeWriter, OpenOptions, TraceExporter, TraceSource, TraceStat, open_stream};
 
 use crate::Work;
 use crate::requests::requests;
@@ -21,7 +21,7 @@ pub fn native(requests: &[Request]) -> Vec<u8> {
 /// The bytes of a trace in the format that this names.
 fn exported(format: &str, requests: &[Request]) -> Vec<u8> {
     let spec = format.parse().expect("a format that can be written");
-    let mut exporter = Exporter::new(&spec, Vec::new(), &std::env::temp_dir()).expect("a temporary file");
+    let mut exporter = TraceExporter::new(&spec, Vec::new(), &std::env::temp_dir()).expect("a temporary file");
     exporter.write(requests, &[]).expect("the format holds them");
     exporter.finish().expect("memory").0
 }

@@ -4,7 +4,7 @@
 //! format.
 
 use destage_plan::Request;
-use destage_trace::{ExportSpec, Exporter, FormatId, FormatSpec, OpenOptions, Source, open_stream};
+use destage_trace::{ExportSpec, FormatId, FormatSpec, OpenOptions, TraceExporter, TraceSource, open_stream};
 
 use crate::bytes::Bytes;
 
@@ -42,7 +42,8 @@ pub(crate) fn check(bytes: &[u8]) {
         // from it.
         request.time.0 /= 2;
     }
-    let mut exporter = Exporter::new(&spec, Vec::new(), &std::env::temp_dir()).expect("a place for temporary files");
+    let mut exporter =
+        TraceExporter::new(&spec, Vec::new(), &std::env::temp_dir()).expect("a place for temporary files");
     for some in requests.chunks(16) {
         if let Err(error) = exporter.write(some, &names) {
             assert!(!error.to_string().is_empty());

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use destage_plan::{Op, Request};
 use destage_trace::{
-    BATCH_REQUESTS, Compression, Content, FORMATS, Finding, FormatId, FormatSpec, OpenOptions, Sample, Skipped, Source,
-    open_stream,
+    BATCH_REQUESTS, FORMATS, FormatContent, FormatFinding, FormatId, FormatSample, FormatSpec, OpenOptions,
+    SkippedLines, TraceCompression, TraceSource, open_stream,
 };
 
 /// Checks all promises over `bytes`, as a trace in this format; without one it is found. Of several
@@ -43,11 +43,11 @@ const SAMPLE_LINES: u64 = 40;
 
 /// The samples of all formats of text that content can tell, with their names. Of the three that
 /// can be taken for one another there are samples that tell which they are and samples that do not.
-fn samples() -> Vec<(FormatId, String, &'static Sample)> {
+fn samples() -> Vec<(FormatId, String, &'static FormatSample)> {
     let all = FORMATS.iter().flat_map(|&id| id.samples().map(move |(name, sample)| (id, name, sample)));
-    let told = |id: FormatId| id.info().finding != Finding::Never;
+    let told = |id: FormatId| id.info().finding != FormatFinding::Never;
     // One that its title tells has nothing else to be told by once that is replaced.
-    let untitled = |sample: &Sample| matches!(sample.content, Content::Lines { title: None, .. });
+    let untitled = |sample: &FormatSample| matches!(sample.content, FormatContent::Lines { title: None, .. });
     all.filter(|(id, _, sample)| told(*id) && untitled(sample)).collect()
 }
 
@@ -81,7 +81,7 @@ fn check_as(format: Option<FormatSpec>, bytes: &[u8]) {
     let lenient = read(&bytes, 0, format.clone(), true);
     let in_pieces = read(&bytes, pieces, format, false);
 
-    if strict.compression == Some(Compression::None) || strict.error.is_none() {
+    if strict.compression == Some(TraceCompression::None) || strict.error.is_none() {
         assert_eq!(strict, in_pieces, "all at once, and in pieces");
     } else {
         // How far a decompressor comes before it finds the damage depends on the pieces.
@@ -90,7 +90,7 @@ fn check_as(format: Option<FormatSpec>, bytes: &[u8]) {
     match (&strict.error, &lenient.error) {
         (None, _) => {
             assert_eq!(strict, lenient, "strict and lenient");
-            assert_eq!(lenient.skipped, Skipped::default());
+            assert_eq!(lenient.skipped, SkippedLines::default());
         }
         (Some(error), None) => {
             assert!(lenient.skipped.count > 0, "the lenient reader is silent about: {error}");
@@ -98,20 +98,20 @@ fn check_as(format: Option<FormatSpec>, bytes: &[u8]) {
         }
         (Some(_), Some(_)) => {}
     }
-    assert_eq!(strict.skipped, Skipped::default(), "a strict reader leaves nothing out");
+    assert_eq!(strict.skipped, SkippedLines::default(), "a strict reader leaves nothing out");
 }
 
 /// What reading came to.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     /// `None` where the trace could not be opened.
-    compression: Option<Compression>,
+    compression: Option<TraceCompression>,
     requests: u64,
     /// Of all requests and latencies.
     digest: u64,
     latency_error: Option<String>,
     names: Vec<String>,
-    skipped: Skipped,
+    skipped: SkippedLines,
     error: Option<String>,
 }
 

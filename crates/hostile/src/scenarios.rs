@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, Request};
 use destage_reproduce::originals::TraceCatalogue;
-use destage_reproduce::paper::Paper;
+use destage_reproduce::paper::PaperFile;
 use destage_reproduce::{report, reproduce};
 use destage_scenario::keys::trace::WORKLOAD;
 use destage_scenario::sim::{SIM, requests, resources};
@@ -16,7 +16,7 @@ use destage_scenario::{Simulation, simulation};
 use destage_sim::array::{ArrayExperiment, DeviceSetup, InjectionKind};
 use destage_sim::buffer::DeviceConfig;
 use destage_sim::ssd::{SsdShape, StartState};
-use destage_trace::{Source, Synth};
+use destage_trace::{SynthTrace, TraceSource};
 
 use crate::simulating;
 
@@ -127,7 +127,7 @@ pub(crate) fn synth(bytes: &[u8]) {
     named(level(&settings));
     let Some(spec) = named(spec(&settings)) else { return };
     let (space, volumes) = (spec.space, spec.volumes);
-    let Ok(synth) = Synth::new(spec) else { return };
+    let Ok(synth) = SynthTrace::new(spec) else { return };
     for request in beginning(synth) {
         assert!(request.offset + request.len <= space, "{request:?} in {space} B");
         assert!(request.volume < volumes.count, "{request:?} of {volumes:?}");
@@ -155,7 +155,7 @@ pub(crate) fn workload(bytes: &[u8]) {
 }
 
 /// The first requests of a synthetic trace, in the order of time and below 2^64.
-fn beginning(mut source: impl Source) -> Vec<Request> {
+fn beginning(mut source: impl TraceSource) -> Vec<Request> {
     let mut batch = Vec::new();
     if source.next_batch(&mut batch).is_err() {
         return Vec::new();
@@ -173,7 +173,7 @@ fn beginning(mut source: impl Source) -> Vec<Request> {
 /// Reads a paper, works its examples through and reports on it; its workloads are not run.
 pub(crate) fn paper(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match Paper::parse(Path::new("file.toml"), text) {
+    match PaperFile::parse(Path::new("file.toml"), text) {
         Ok(paper) if paper.workload.iter().all(|workload| workload.synthetic.is_none()) => {
             if let Ok(found) = reproduce::reproduce(&paper, &[], &|_, _| {}) {
                 assert_eq!(report::rows(&found).len(), found.findings.len() + paper.example.len());

@@ -2,7 +2,7 @@
 //! reached (docs/trace-format.md).
 
 use destage_plan::{Nanos, Request};
-use destage_trace::{FormatId, LATENCY_UNKNOWN, NativeReader, NativeWriter, Source};
+use destage_trace::{FormatId, LATENCY_UNKNOWN, NativeReader, NativeWriter, TraceSource};
 
 use crate::reading;
 

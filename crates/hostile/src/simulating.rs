@@ -11,7 +11,7 @@ use destage_sim::buffer::{
 use destage_sim::experiment::{ExperimentError, Input, Resources, TraceReplay};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, VolumeSelection, Warmup};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
-use destage_trace::{Source, TraceError};
+use destage_trace::{TraceError, TraceSource};
 
 use crate::bytes::Bytes;
 
@@ -186,7 +186,7 @@ struct InMemory {
 /// Few, so that a run takes several.
 const BATCH: usize = 16;
 
-impl Source for InMemory {
+impl TraceSource for InMemory {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         let end = self.requests.len().min(self.next + BATCH);
         out.clear();

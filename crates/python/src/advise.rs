@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use destage_advise::{Advised, Budget, CacheBudgets, Stage, Watch};
+use destage_advise::{AdviceStage, AdviceWatch, AdvisedRuns, CacheBudgets, SizeBudget};
 use destage_scenario::keys::cache::CACHE;
 use destage_scenario::keys::output::OBJECTIVE;
 use destage_scenario::sim;
@@ -17,8 +17,8 @@ use crate::settings::{self, Scenario};
 /// Shows nothing: a call is silent until it returns.
 struct SilentWatch;
 
-impl Watch for SilentWatch {
-    fn begin(&self, _: Stage) {}
+impl AdviceWatch for SilentWatch {
+    fn begin(&self, _: AdviceStage) {}
 
     fn show(&self, _: Progress) {}
 }
@@ -44,7 +44,7 @@ pub(crate) fn advise(
     }
     let of = |name: &str, text: Option<String>| {
         let size =
-            text.map(|text| text.parse::<Budget>().map_err(|right| raised(format_args!("{name}={text}: {right}"))));
+            text.map(|text| text.parse::<SizeBudget>().map_err(|right| raised(format_args!("{name}={text}: {right}"))));
         size.transpose()
     };
     let budgets = CacheBudgets { size: of("budget", budget)?, nvram: of("nvram_budget", nvram_budget)? };
@@ -57,7 +57,7 @@ pub(crate) fn advise(
         // What the command line says of its options is true of the arguments.
         let of_arguments = |text: String| text.replace("--nvram-budget", "nvram_budget").replace("--budget", "budget");
         let advised = advised.map_err(|error| raised(of_arguments(error.to_string())))?;
-        let Advised { advice, runs, .. } = advised;
+        let AdvisedRuns { advice, runs, .. } = advised;
         Ok((serde_json::to_string(&advice).map_err(raised)?, destage_report::json(&runs).map_err(raised)?))
     })?;
     Ok((advice, PyBytes::new(py, &runs), objective))

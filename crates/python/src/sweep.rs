@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use destage_report::{FlatRuns, read_parquet};
-use destage_sweep::{Description, Group, Made, Summary, Sweep, local, run, whole};
+use destage_sweep::{FinishedGroup, ParameterSweep, SweepDescription, SweepGroup, SweepSummary, local, run, whole};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -19,16 +19,16 @@ type Named = (String, usize, String);
 
 /// A sweep in the making.
 #[pyclass(frozen, module = "destage")]
-pub(crate) struct SweepPlan(Mutex<Option<Sweep>>);
+pub(crate) struct SweepPlan(Mutex<Option<ParameterSweep>>);
 
 impl SweepPlan {
     /// With the sweep, unless it has ended.
-    fn with<T>(&self, of: impl FnOnce(&mut Sweep) -> PyResult<T>) -> PyResult<T> {
+    fn with<T>(&self, of: impl FnOnce(&mut ParameterSweep) -> PyResult<T>) -> PyResult<T> {
         let mut sweep = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         of(sweep.as_mut().ok_or_else(ended)?)
     }
 
-    fn end(&self) -> PyResult<Sweep> {
+    fn end(&self) -> PyResult<ParameterSweep> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(ended)
     }
 }
@@ -37,7 +37,7 @@ fn ended() -> PyErr {
     raised("this sweep has ended")
 }
 
-fn named(group: &Group) -> Named {
+fn named(group: &SweepGroup) -> Named {
     (group.name(), group.runs(), group.text())
 }
 
@@ -53,8 +53,8 @@ impl SweepPlan {
         fetched: Vec<(String, PathBuf)>,
     ) -> PyResult<Self> {
         let sweep = call::run(py, &Stop::default(), move || {
-            let description = Description::parse(&file, &text).map_err(raised)?;
-            Sweep::open(&description, &fetched, &out, &|_, _| {}).map_err(raised)
+            let description = SweepDescription::parse(&file, &text).map_err(raised)?;
+            ParameterSweep::open(&description, &fetched, &out, &|_, _| {}).map_err(raised)
         })?;
         Ok(Self(Mutex::new(Some(sweep))))
     }
@@ -77,13 +77,13 @@ impl SweepPlan {
     /// Takes what `sweep_run` returned, which took so many seconds.
     fn take(&self, py: Python<'_>, rows: usize, part: Option<Vec<u8>>, failed: &str, seconds: f64) -> PyResult<()> {
         let failed = serde_json::from_str(failed).map_err(raised)?;
-        py.detach(|| self.with(|sweep| sweep.take(Made { rows, part, failed }, seconds).map_err(raised)))
+        py.detach(|| self.with(|sweep| sweep.take(FinishedGroup { rows, part, failed }, seconds).map_err(raised)))
     }
 
     /// All runs of a group have no result, for this reason.
     fn lose(&self, group: &str, error: &str) -> PyResult<()> {
-        let failed = Group::parse(group).map_err(raised)?.failed(error);
-        self.with(|sweep| sweep.take(Made { failed, ..Made::default() }, 0.0).map_err(raised))
+        let failed = SweepGroup::parse(group).map_err(raised)?.failed(error);
+        self.with(|sweep| sweep.take(FinishedGroup { failed, ..FinishedGroup::default() }, 0.0).map_err(raised))
     }
 
     /// Writes all rows; how it went, as JSON.
@@ -109,14 +109,14 @@ impl SweepPlan {
     }
 }
 
-fn json(summary: &Summary) -> PyResult<String> {
+fn json(summary: &SweepSummary) -> PyResult<String> {
     serde_json::to_string(summary).map_err(raised)
 }
 
 /// The traces of a description that have to be fetched.
 #[pyfunction]
 pub(crate) fn sweep_urls(text: &str, file: &str) -> PyResult<Vec<String>> {
-    let description = Description::parse(Path::new(file), text).map_err(raised)?;
+    let description = SweepDescription::parse(Path::new(file), text).map_err(raised)?;
     Ok(description.urls().into_iter().map(str::to_owned).collect())
 }
 
@@ -129,11 +129,11 @@ pub(crate) fn sweep_run<'py>(
     group: &str,
     file: Option<PathBuf>,
 ) -> PyResult<(usize, Option<Bound<'py, PyBytes>>, String)> {
-    let group = Group::parse(group).map_err(raised)?;
+    let group = SweepGroup::parse(group).map_err(raised)?;
     let stop = Stop::default();
     let told = stop.clone();
     let made = call::run(py, &stop, move || {
-        run(&group, file.as_deref(), None, &told).and_then(destage_sweep::Outcome::made).map_err(raised)
+        run(&group, file.as_deref(), None, &told).and_then(destage_sweep::GroupOutcome::made).map_err(raised)
     })?;
     let failed = serde_json::to_string(&made.failed).map_err(raised)?;
     Ok((made.rows, made.part.map(|part| PyBytes::new(py, &part)), failed))
@@ -143,7 +143,7 @@ pub(crate) fn sweep_run<'py>(
 #[pyfunction]
 #[pyo3(signature = (group, file=None))]
 pub(crate) fn whole_run(py: Python<'_>, group: &str, file: Option<PathBuf>) -> PyResult<String> {
-    let group = Group::parse(group).map_err(raised)?;
+    let group = SweepGroup::parse(group).map_err(raised)?;
     let stop = Stop::default();
     let told = stop.clone();
     let results = call::run(py, &stop, move || {
@@ -156,7 +156,7 @@ pub(crate) fn whole_run(py: Python<'_>, group: &str, file: Option<PathBuf>) -> P
 /// A group for each run of a group.
 #[pyfunction]
 pub(crate) fn sweep_split(group: &str) -> PyResult<Vec<Named>> {
-    Ok(Group::parse(group).map_err(raised)?.split().iter().map(named).collect())
+    Ok(SweepGroup::parse(group).map_err(raised)?.split().iter().map(named).collect())
 }
 
 /// The rows of a sweep, with units.

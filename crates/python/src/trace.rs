@@ -13,7 +13,7 @@ use destage_scenario::synth::SYNTH;
 use destage_scenario::{synth as made_up, workload};
 use destage_trace::{
     BATCH_REQUESTS, CopyError, EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, LocalityOf,
-    NATIVE_DEFAULT_LEVEL, OpenOptions, Source, Synth, TraceError,
+    NATIVE_DEFAULT_LEVEL, OpenOptions, SynthTrace, TraceError, TraceSource,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -34,7 +34,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    fn open(&self) -> Result<destage_trace::Trace, TraceError> {
+    fn open(&self) -> Result<destage_trace::TraceRequests, TraceError> {
         destage_trace::open(&self.path, &self.options)
     }
 }
@@ -103,7 +103,7 @@ impl Trace {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        let source: Box<dyn Source> = Box::new(self.open().map_err(raised)?);
+        let source: Box<dyn TraceSource> = Box::new(self.open().map_err(raised)?);
         stream(py, Box::new(Batches { source, schema: schema(), requests: Vec::new(), latencies: Vec::new() }))
     }
 
@@ -148,7 +148,7 @@ fn not_copied(error: CopyError, to: &Path) -> PyErr {
 }
 
 /// Writes all of a source in the native format.
-fn write_native(source: &mut dyn Source, to: &Path, level: i32) -> PyResult<u64> {
+fn write_native(source: &mut dyn TraceSource, to: &Path, level: i32) -> PyResult<u64> {
     let copied = destage_trace::copy_native(source, NewFile::begin(to)?, level);
     let (file, requests) = copied.map_err(|error| not_copied(error, to))?;
     file.commit()?;
@@ -163,9 +163,9 @@ pub(crate) fn synth(py: Python<'_>, path: PathBuf, given: Vec<(String, Vec<Strin
     let told = stop.clone();
     call::run(py, &stop, move || {
         let level = made_up::level(&settings).map_err(raised)?;
-        let source: Box<dyn Source> = match workload::named_by(&settings).map_err(raised)? {
+        let source: Box<dyn TraceSource> = match workload::named_by(&settings).map_err(raised)? {
             Some(workload) => Box::new(workload.open().map_err(raised)?),
-            None => Box::new(Synth::new(made_up::spec(&settings).map_err(raised)?).map_err(raised)?),
+            None => Box::new(SynthTrace::new(made_up::spec(&settings).map_err(raised)?).map_err(raised)?),
         };
         write_native(&mut *told.source(source), &path, level)
     })
@@ -179,7 +179,7 @@ struct Columns {
     taken: usize,
 }
 
-impl Source for Columns {
+impl TraceSource for Columns {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         let end = self.requests.len().min(self.taken + BATCH_REQUESTS);
         out.clear();
@@ -242,7 +242,7 @@ pub(crate) fn write_trace(
 
 /// Reads requests as batches of columns.
 struct Batches {
-    source: Box<dyn Source>,
+    source: Box<dyn TraceSource>,
     schema: SchemaRef,
     requests: Vec<Request>,
     latencies: Vec<Nanos>,

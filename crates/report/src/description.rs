@@ -3,8 +3,8 @@
 use destage_plan::PageGeometry;
 use destage_sim::measure::{Latency, LatencySummary, TraceLocality, TraceStatResult, VolumeTrafficResult};
 use destage_trace::{
-    LATENCY_UNKNOWN, Locality, LocalityOf, LocalitySummary, Nanos, Source, TooManyPages, TraceError, TraceStat,
-    TraceSummary, VolumeStat, VolumeTraffic,
+    LATENCY_UNKNOWN, LocalityCollector, LocalityOf, LocalitySummary, Nanos, TooManyPages, TraceError, TraceSource,
+    TraceStat, TraceSummary, VolumeStat, VolumeTraffic,
 };
 use serde_json::{Value, json};
 
@@ -61,13 +61,13 @@ impl TraceDescription {
     pub fn of(
         file: &str,
         format: &'static str,
-        trace: &mut dyn Source,
+        trace: &mut dyn TraceSource,
         geometry: PageGeometry,
         locality: Option<LocalityOf>,
     ) -> Result<Self, DescriptionError> {
         let (mut stat, mut volumes) = (TraceStat::new(geometry), VolumeStat::default());
         let mut known = Latency::default();
-        let mut locality = locality.map(|of| Locality::new(geometry, of));
+        let mut locality = locality.map(|of| LocalityCollector::new(geometry, of));
         let (mut batch, mut latencies) = (Vec::new(), Vec::new());
         loop {
             trace.next_batch(&mut batch)?;
@@ -95,7 +95,7 @@ impl TraceDescription {
             summary: stat.finish(),
             volumes: named(volumes.finish(), trace.volume_names()),
             latencies: known.summary(),
-            locality: locality.map(Locality::finish),
+            locality: locality.map(LocalityCollector::finish),
         })
     }
 

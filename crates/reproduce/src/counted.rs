@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use destage_scenario::{ScenarioError, quantity};
 use serde::Deserialize;
 
-use crate::metric::Metric;
+use crate::metric::ClaimMetric;
 
 /// What one of them was counted to do, at one buffer size.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Counted {
+pub struct CountedPeer {
     /// What it is, as it is shown.
     pub name: String,
     /// The paper's workload.
@@ -24,9 +24,9 @@ pub struct Counted {
     pub figures: BTreeMap<String, String>,
 }
 
-impl Counted {
+impl CountedPeer {
     /// As it stands in a metric's column; none if it was not counted.
-    pub fn cell(&self, metric: &Metric) -> Option<&str> {
+    pub fn cell(&self, metric: &ClaimMetric) -> Option<&str> {
         self.figures.get(&metric.to_string()).map(String::as_str)
     }
 
@@ -36,7 +36,7 @@ impl Counted {
     }
 
     /// Whether everything that it says is shown: in these metrics' columns.
-    pub(crate) fn check(&self, metrics: &[&'static Metric]) -> Result<(), ScenarioError> {
+    pub(crate) fn check(&self, metrics: &[&'static ClaimMetric]) -> Result<(), ScenarioError> {
         let wrong = |message: String| Err(ScenarioError::new(message));
         if let Err(right) = quantity::bytes(&self.cache) {
             return wrong(format!("cache '{}': {right}", self.cache));

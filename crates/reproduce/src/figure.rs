@@ -4,41 +4,41 @@ use destage_scenario::quantity::show_bytes;
 use destage_scenario::{ScenarioError, quantity};
 use serde::Deserialize;
 
-use crate::metric::Metric;
-use crate::several::{Several, bytes};
+use crate::metric::ClaimMetric;
+use crate::several::{OneOrMany, bytes};
 
 /// A figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Figure {
+pub struct PaperFigure {
     /// Its number in the paper.
     #[serde(rename = "where")]
     pub place: String,
     /// What it shows.
     pub title: String,
     /// The paper's workloads.
-    pub workload: Several,
+    pub workload: OneOrMany,
     /// What is measured.
-    pub metric: &'static Metric,
+    pub metric: &'static ClaimMetric,
     /// What lies along the horizontal axis (of bars: the vertical one).
     #[serde(default)]
-    pub along: Along,
+    pub along: FigureAxis,
     /// Buffer sizes; a single one unless they lie along the axis, or policies do.
     pub caches: Vec<String>,
     /// What lies along the axis, where that is variants.
     #[serde(default)]
-    pub variants: Vec<Step>,
+    pub variants: Vec<AxisStep>,
     /// The lines, or the bars of each group; or, where policies lie along the axis, what lies
     /// there.
-    pub lines: Vec<Line>,
+    pub lines: Vec<FigureLine>,
     /// Each value is divided by that of this run of the same workload and seed.
-    pub relative_to: Option<Reference>,
+    pub relative_to: Option<ReferenceRun>,
 }
 
 /// What lies along an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Along {
+pub enum FigureAxis {
     /// Buffer sizes: lines, a chart for each workload.
     #[default]
     Caches,
@@ -50,7 +50,7 @@ pub enum Along {
     Policies,
 }
 
-impl Along {
+impl FigureAxis {
     /// Whether bars are drawn, not lines.
     pub fn has_bars(self) -> bool {
         matches!(self, Self::Workloads | Self::Policies)
@@ -60,7 +60,7 @@ impl Along {
 /// A variant along an axis.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct AxisStep {
     /// As it is shown.
     pub name: String,
     /// The variant; "" for the paper's own settings.
@@ -70,7 +70,7 @@ pub struct Step {
 /// A line, or a bar in each group.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum Line {
+pub enum FigureLine {
     /// A policy under the paper's own settings, under its name.
     Policy(String),
     /// A policy otherwise.
@@ -95,7 +95,7 @@ pub struct PolicyRun {
 /// A run that others are compared with.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reference {
+pub struct ReferenceRun {
     /// The policy.
     pub policy: String,
     /// The variant; without one that of the run compared.
@@ -105,13 +105,13 @@ pub struct Reference {
 }
 
 /// A run: variant, policy, buffer size.
-pub(crate) type Key<'a> = (&'a str, &'a str, u64);
+pub(crate) type RunKey<'a> = (&'a str, &'a str, u64);
 
 pub(crate) fn size(cache: &str) -> u64 {
     quantity::bytes(cache).unwrap_or_default()
 }
 
-impl Line {
+impl FigureLine {
     fn name(&self) -> &str {
         match self {
             Self::Policy(name) => name,
@@ -141,45 +141,45 @@ impl Line {
     }
 }
 
-impl Figure {
+impl PaperFigure {
     /// The names of the points along the axis, without the workloads.
     pub(crate) fn steps(&self) -> Vec<String> {
         match self.along {
-            Along::Caches => bytes(&self.caches).map(show_bytes).collect(),
-            Along::Variants => self.variants.iter().map(|step| step.name.clone()).collect(),
-            Along::Workloads => vec![String::new()],
-            Along::Policies => self.lines.iter().map(|line| line.name().to_owned()).collect(),
+            FigureAxis::Caches => bytes(&self.caches).map(show_bytes).collect(),
+            FigureAxis::Variants => self.variants.iter().map(|step| step.name.clone()).collect(),
+            FigureAxis::Workloads => vec![String::new()],
+            FigureAxis::Policies => self.lines.iter().map(|line| line.name().to_owned()).collect(),
         }
     }
 
     /// The names of what is drawn at each point.
     pub(crate) fn drawn(&self) -> Vec<String> {
         match self.along {
-            Along::Policies => bytes(&self.caches).map(show_bytes).collect(),
+            FigureAxis::Policies => bytes(&self.caches).map(show_bytes).collect(),
             _ => self.lines.iter().map(|line| line.name().to_owned()).collect(),
         }
     }
 
     /// The run that is drawn of this line (or bar) at a point.
-    pub(crate) fn run(&self, drawn: usize, step: usize) -> Key<'_> {
+    pub(crate) fn run(&self, drawn: usize, step: usize) -> RunKey<'_> {
         let (line, cache) = match self.along {
-            Along::Policies => (&self.lines[step], &self.caches[drawn]),
-            Along::Caches => (&self.lines[drawn], &self.caches[step]),
-            Along::Variants | Along::Workloads => (&self.lines[drawn], &self.caches[0]),
+            FigureAxis::Policies => (&self.lines[step], &self.caches[drawn]),
+            FigureAxis::Caches => (&self.lines[drawn], &self.caches[step]),
+            FigureAxis::Variants | FigureAxis::Workloads => (&self.lines[drawn], &self.caches[0]),
         };
-        let at = if self.along == Along::Variants { &self.variants[step].at } else { line.at() };
+        let at = if self.along == FigureAxis::Variants { &self.variants[step].at } else { line.at() };
         (at, line.policy(), size(line.cache().unwrap_or(cache)))
     }
 
     /// The run that it is compared with.
-    pub(crate) fn reference<'a>(&'a self, run: Key<'a>) -> Option<Key<'a>> {
+    pub(crate) fn reference<'a>(&'a self, run: RunKey<'a>) -> Option<RunKey<'a>> {
         let reference = self.relative_to.as_ref()?;
         let at = reference.at.as_deref().unwrap_or(run.0);
         Some((at, &reference.policy, reference.cache.as_deref().map_or(run.2, size)))
     }
 
     /// Every run that it needs of each of its workloads.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = Key<'_>> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = RunKey<'_>> {
         let (drawn, steps) = (self.drawn().len(), self.steps().len());
         let each = (0..drawn).flat_map(move |drawn| (0..steps).map(move |step| self.run(drawn, step)));
         each.flat_map(|run| std::iter::once(run).chain(self.reference(run)))
@@ -190,22 +190,25 @@ impl Figure {
         if self.lines.is_empty() || self.caches.is_empty() || self.workload.all().is_empty() {
             return wrong("workload, caches and lines name at least one");
         }
-        let own =
-            self.lines.iter().filter_map(Line::cache).chain(self.relative_to.iter().filter_map(|r| r.cache.as_deref()));
+        let own = self
+            .lines
+            .iter()
+            .filter_map(FigureLine::cache)
+            .chain(self.relative_to.iter().filter_map(|r| r.cache.as_deref()));
         for cache in self.caches.iter().map(String::as_str).chain(own) {
             quantity::bytes(cache).map_err(|right| ScenarioError::new(format_args!("cache '{cache}': {right}")))?;
         }
         match self.along {
-            Along::Caches | Along::Policies if self.lines.iter().any(|line| line.cache().is_some()) => {
+            FigureAxis::Caches | FigureAxis::Policies if self.lines.iter().any(|line| line.cache().is_some()) => {
                 wrong("'caches' are for all lines here; a line has none of its own")
             }
-            Along::Variants | Along::Workloads if self.caches.len() > 1 => {
+            FigureAxis::Variants | FigureAxis::Workloads if self.caches.len() > 1 => {
                 wrong("'caches' is a single one unless caches or policies lie along the axis")
             }
-            Along::Variants if self.variants.is_empty() || self.lines.iter().any(|line| !line.at().is_empty()) => {
+            FigureAxis::Variants if self.variants.is_empty() || self.lines.iter().any(|line| !line.at().is_empty()) => {
                 wrong("the variants lie along the axis: 'variants' names them, and a line has none of its own")
             }
-            Along::Caches | Along::Workloads | Along::Policies if !self.variants.is_empty() => {
+            FigureAxis::Caches | FigureAxis::Workloads | FigureAxis::Policies if !self.variants.is_empty() => {
                 wrong("'variants' are for along = \"variants\"")
             }
             _ => Ok(()),

@@ -1,14 +1,14 @@
 //! Grades claims: how far what is measured bears out what a paper says, by one rule for every claim, metric and length of run.
 //!
 //! * Intervals count, not means: at 95 %, over the seeds of a workload.
-//! * What is smaller than a metric's [noise](Metric::noise) is no difference; what is smaller than its
-//!   [likeness](Metric::likeness) is alike, unless the paper itself says what it calls alike.
+//! * What is smaller than a metric's [noise](ClaimMetric::noise) is no difference; what is smaller than its
+//!   [likeness](ClaimMetric::likeness) is alike, unless the paper itself says what it calls alike.
 //! * A claim that is neither borne out nor excluded is undecided, with the seeds that it would take.
 
 use destage_sim::measure::Estimate;
 
-use crate::metric::Metric;
-use crate::paper::Claim;
+use crate::metric::ClaimMetric;
+use crate::paper::PaperClaim;
 
 /// Widens the ends of a claimed range by this share of themselves, so that figures read from a chart have room.
 const SLACK: f64 = 0.25;
@@ -96,7 +96,7 @@ impl ClaimGrade {
     }
 
     /// Grades what is measured of a claim at one buffer size, or of their mean or best.
-    pub fn of(claim: &Claim, measured: &Estimate) -> Self {
+    pub fn of(claim: &PaperClaim, measured: &Estimate) -> Self {
         let (low, high) = measured.interval();
         let sign = f64::from(claim.sign());
         if claim.sign() == 0 {
@@ -130,7 +130,7 @@ fn slack(end: f64) -> f64 {
 /// Returns about how many seeds it would take until the interval decides a claim that is undecided at this size, if what is
 /// measured stays as it is: an interval shrinks with the root of their number. Returns nothing if there is one run only, or
 /// if the mean lies where no number decides.
-pub fn seeds_needed(claim: &Claim, measured: &Estimate) -> Option<u64> {
+pub fn seeds_needed(claim: &PaperClaim, measured: &Estimate) -> Option<u64> {
     let mean = if claim.sign() < 0 { -measured.mean } else { measured.mean };
     let noise = claim.metric.noise();
     // How far the mean is from where the interval must not reach.
@@ -147,7 +147,7 @@ pub fn seeds_needed(claim: &Claim, measured: &Estimate) -> Option<u64> {
 }
 
 /// Grades a figure that a paper prints, by the ratio of what is measured to it.
-pub fn of_figure(metric: &Metric, published: f64, measured: &Estimate) -> ClaimGrade {
+pub fn of_figure(metric: &ClaimMetric, published: f64, measured: &Estimate) -> ClaimGrade {
     let (low, high) = measured.interval();
     let (scale, places) = metric.scale();
     let (low, high) = (low / scale, high / scale);

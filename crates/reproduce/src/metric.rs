@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 /// By how much one run is better than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Improvement {
+enum ImprovementKind {
     /// `other / new - 1`: how many more the other has.
     Excess,
     /// `new / other - 1`.
@@ -21,7 +21,7 @@ enum Improvement {
 
 /// Tells how finely a figure can be told apart, and what counts as alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Resolution {
+enum MetricResolution {
     /// Counts something: evictions, erases, pages.
     Count,
     /// Is a mean of times, or a rate.
@@ -34,7 +34,7 @@ enum Resolution {
 
 /// What is measured.
 #[derive(Debug)]
-pub struct Metric {
+pub struct ClaimMetric {
     /// As papers' data name it.
     name: &'static str,
     /// Where results have it, and how it is shown.
@@ -47,22 +47,22 @@ pub struct Metric {
     pub better: &'static str,
     /// In a claim that two are alike: as ... as.
     pub alike: &'static str,
-    improvement: Improvement,
-    resolution: Resolution,
+    improvement: ImprovementKind,
+    resolution: MetricResolution,
 }
 
 macro_rules! metrics {
     ($($name:literal = $figure:ident $heading:literal $words:literal $better:literal $alike:literal $improvement:ident $resolution:ident;)+) => {
         /// All that claims can be about.
-        static METRICS: &[Metric] = &[$(Metric {
+        static METRICS: &[ClaimMetric] = &[$(ClaimMetric {
             name: $name,
             figure: &figures::$figure,
             heading: $heading,
             words: $words,
             better: $better,
             alike: $alike,
-            improvement: Improvement::$improvement,
-            resolution: Resolution::$resolution,
+            improvement: ImprovementKind::$improvement,
+            resolution: MetricResolution::$resolution,
         }),+];
     };
 }
@@ -102,7 +102,7 @@ metrics! {
     "cv-erases" = CV_ERASES "CV erases" "variation of erases" "more even erases" "as even erases" Saving Tail;
 }
 
-impl Metric {
+impl ClaimMetric {
     /// The metric of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         METRICS.iter().find(|metric| metric.name == name)
@@ -128,42 +128,42 @@ impl Metric {
         }
     }
 
-    /// By how many of [`Metric::unit`] `new` is better than `than` (specs §0.4); two that do
+    /// By how many of [`ClaimMetric::unit`] `new` is better than `than` (specs §0.4); two that do
     /// nothing at all are alike.
     pub fn improvement(&self, new: f64, than: f64) -> f64 {
         if (new - than).abs() < f64::EPSILON {
             return 0.0;
         }
         match self.improvement {
-            Improvement::Excess => (than / new - 1.0) * 100.0,
-            Improvement::Gain => (new / than - 1.0) * 100.0,
-            Improvement::Points => (new - than) * 100.0,
-            Improvement::Saving => (than - new) / than * 100.0,
+            ImprovementKind::Excess => (than / new - 1.0) * 100.0,
+            ImprovementKind::Gain => (new / than - 1.0) * 100.0,
+            ImprovementKind::Points => (new - than) * 100.0,
+            ImprovementKind::Saving => (than - new) / than * 100.0,
         }
     }
 
     /// The unit of improvements.
     pub fn unit(&self) -> &'static str {
-        if self.improvement == Improvement::Points { "points" } else { "%" }
+        if self.improvement == ImprovementKind::Points { "points" } else { "%" }
     }
 
     /// Returns the least difference that is one, in the unit of improvements.
     pub const fn noise(&self) -> f64 {
         match self.resolution {
-            Resolution::Count => 0.1,
-            Resolution::Mean => 0.5,
-            Resolution::Tail => 2.0,
-            Resolution::Share => 0.05,
+            MetricResolution::Count => 0.1,
+            MetricResolution::Mean => 0.5,
+            MetricResolution::Tail => 2.0,
+            MetricResolution::Share => 0.05,
         }
     }
 
     /// Returns the greatest difference between two that are alike, in the unit of improvements.
     pub const fn likeness(&self) -> f64 {
         match self.resolution {
-            Resolution::Count => 2.0,
-            Resolution::Mean => 5.0,
-            Resolution::Tail => 10.0,
-            Resolution::Share => 1.0,
+            MetricResolution::Count => 2.0,
+            MetricResolution::Mean => 5.0,
+            MetricResolution::Tail => 10.0,
+            MetricResolution::Share => 1.0,
         }
     }
 
@@ -176,16 +176,16 @@ impl Metric {
     }
 }
 
-impl fmt::Display for Metric {
+impl fmt::Display for ClaimMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl<'de> Deserialize<'de> for &'static Metric {
+impl<'de> Deserialize<'de> for &'static ClaimMetric {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        Metric::named(&name).ok_or_else(|| {
+        ClaimMetric::named(&name).ok_or_else(|| {
             let names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
             D::Error::custom(format_args!("there is no metric \"{name}\"; use {}", names.join(", ")))
         })
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn improvements_as_the_paper_counts_them() {
-        let named = |name| Metric::named(name).expect("a metric");
+        let named = |name| ClaimMetric::named(name).expect("a metric");
         // 64 % fewer evictions than a scheme with 1.64 times as many; 522 % more throughput.
         assert!((named("evictions").improvement(100.0, 164.0) - 64.0).abs() < 1e-9);
         assert!((named("throughput").improvement(6.22, 1.0) - 522.0).abs() < 1e-9);

@@ -3,15 +3,15 @@
 use destage_scenario::quantity::show_bytes;
 use destage_sim::measure::Estimate;
 
-use crate::figure::{Along, Figure, Key, size};
-use crate::paper::{Provenance, WorkloadEntry};
-use crate::reproduce::{Reproduction, Results};
+use crate::figure::{FigureAxis, PaperFigure, RunKey, size};
+use crate::paper::{WorkloadEntry, WorkloadProvenance};
+use crate::reproduce::{PaperReproduction, WorkloadResults};
 
 /// A chart of a figure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Panel<'a> {
+pub struct FigurePanel<'a> {
     /// The workload and what it is; none where workloads lie along the axis.
-    pub workload: Option<(&'a str, Provenance)>,
+    pub workload: Option<(&'a str, WorkloadProvenance)>,
     /// The points along the axis.
     pub steps: Vec<String>,
     /// The lines: name and values, each with its interval, in the metric's unit or relative; none
@@ -20,38 +20,38 @@ pub struct Panel<'a> {
 }
 
 /// The charts of a figure: of those workloads that are here.
-pub fn panels<'a>(figure: &'a Figure, reproduction: &'a Reproduction<'_>) -> Vec<Panel<'a>> {
+pub fn panels<'a>(figure: &'a PaperFigure, reproduction: &'a PaperReproduction<'_>) -> Vec<FigurePanel<'a>> {
     let paper = reproduction.paper;
     let stands_for =
         |workload: &WorkloadEntry| figure.workload.all().iter().position(|name| workload.stands_for.contains(name));
     let all = paper.workload.iter().zip(&reproduction.results);
-    let mut here: Vec<(&WorkloadEntry, &Results)> =
+    let mut here: Vec<(&WorkloadEntry, &WorkloadResults)> =
         all.filter(|(workload, results)| stands_for(workload).is_some() && !results.is_empty()).collect();
-    let rank = |kind: Provenance| Provenance::ALL.into_iter().position(|other| other == kind);
+    let rank = |kind: WorkloadProvenance| WorkloadProvenance::ALL.into_iter().position(|other| other == kind);
     here.sort_by_key(|(workload, _)| (rank(workload.provenance), stands_for(workload)));
     let lines = |points: &dyn Fn(usize) -> Vec<Option<Estimate>>| -> Vec<_> {
         figure.drawn().into_iter().enumerate().map(|(drawn, name)| (name, points(drawn))).collect()
     };
-    if figure.along == Along::Workloads {
+    if figure.along == FigureAxis::Workloads {
         if here.is_empty() {
             return Vec::new();
         }
         let steps = here.iter().map(|(workload, _)| workload.name.clone()).collect();
         let of = |drawn| here.iter().map(|(_, results)| point(figure, results, figure.run(drawn, 0))).collect();
-        return vec![Panel { workload: None, steps, lines: lines(&of) }];
+        return vec![FigurePanel { workload: None, steps, lines: lines(&of) }];
     }
-    let panel = |(workload, results): (&'a WorkloadEntry, &Results)| {
+    let panel = |(workload, results): (&'a WorkloadEntry, &WorkloadResults)| {
         let steps = figure.steps();
         let of = |drawn| (0..steps.len()).map(|step| point(figure, results, figure.run(drawn, step))).collect();
         let lines = lines(&of);
-        Panel { workload: Some((workload.name.as_str(), workload.provenance)), steps, lines }
+        FigurePanel { workload: Some((workload.name.as_str(), workload.provenance)), steps, lines }
     };
     here.into_iter().map(panel).collect()
 }
 
 /// The mean over the seeds.
-fn point(figure: &Figure, results: &Results, run: Key<'_>) -> Option<Estimate> {
-    let of = |(at, policy, cache): Key<'_>| -> Option<Vec<f64>> {
+fn point(figure: &PaperFigure, results: &WorkloadResults, run: RunKey<'_>) -> Option<Estimate> {
+    let of = |(at, policy, cache): RunKey<'_>| -> Option<Vec<f64>> {
         results.of(at, policy, cache).iter().map(|run| figure.metric.of(run)).collect()
     };
     let own = of(run).filter(|values| !values.is_empty())?;
@@ -64,7 +64,7 @@ fn point(figure: &Figure, results: &Results, run: Key<'_>) -> Option<Estimate> {
 }
 
 /// What stands at the axis of values.
-pub fn axis(figure: &Figure) -> String {
+pub fn axis(figure: &PaperFigure) -> String {
     let Some(reference) = &figure.relative_to else { return figure.metric.heading.to_owned() };
     let cache = reference.cache.as_deref().map_or_else(String::new, |cache| format!(", {}", show_bytes(size(cache))));
     let at = reference.at.as_deref().filter(|at| !at.is_empty()).map_or_else(String::new, |at| format!(", {at}"));

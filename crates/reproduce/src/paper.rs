@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use destage_scenario::{ScenarioError, path_text, quantity, workload};
 use serde::Deserialize;
 
-use crate::counted::Counted;
-use crate::figure::Figure;
-use crate::metric::Metric;
+use crate::counted::CountedPeer;
+use crate::figure::PaperFigure;
+use crate::metric::ClaimMetric;
 use crate::prose;
-use crate::several::{Several, bytes};
+use crate::several::{OneOrMany, bytes};
 
 /// A paper's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Paper {
+pub struct PaperFile {
     /// Its short name, as in `destage reproduce NAME`.
     pub name: String,
     /// Title, authors and venue.
@@ -36,36 +36,36 @@ pub struct Paper {
     pub caches: Vec<String>,
     /// What the figures show of every policy and size.
     #[serde(default = "default_figures")]
-    pub figures: Vec<&'static Metric>,
+    pub figures: Vec<&'static ClaimMetric>,
     /// Other settings under which some runs are made.
     #[serde(default)]
-    pub variant: Vec<Variant>,
+    pub variant: Vec<PaperVariant>,
     /// The workloads.
     pub workload: Vec<WorkloadEntry>,
     /// The claims, in the order in which they are shown.
     #[serde(default)]
-    pub claim: Vec<Claim>,
+    pub claim: Vec<PaperClaim>,
     /// Figures that the paper prints, to stand beside ours.
     #[serde(default)]
-    pub value: Vec<Value>,
+    pub value: Vec<PrintedValue>,
     /// What others were counted to do, to stand beside ours.
     #[serde(default)]
-    pub counted: Vec<Counted>,
+    pub counted: Vec<CountedPeer>,
     /// Worked examples.
     #[serde(default)]
-    pub example: Vec<Example>,
+    pub example: Vec<WorkedExample>,
     /// Figures to draw, as the paper has them.
     #[serde(default)]
-    pub figure: Vec<Figure>,
+    pub figure: Vec<PaperFigure>,
     /// Why claims do not hold.
     #[serde(default)]
-    pub reason: Vec<Reason>,
+    pub reason: Vec<ClaimReason>,
 }
 
 /// Why some claims do not hold, or not in size.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reason {
+pub struct ClaimReason {
     /// As claims name it.
     pub id: String,
     /// A sentence or two, as Markdown, with results in [braces](prose).
@@ -75,7 +75,7 @@ pub struct Reason {
 /// What a workload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Provenance {
+pub enum WorkloadProvenance {
     /// The trace that the paper used.
     Original,
     /// A real trace of somebody else.
@@ -88,7 +88,7 @@ pub enum Provenance {
     Synthetic,
 }
 
-impl Provenance {
+impl WorkloadProvenance {
     /// Every kind, the nearest to the paper first.
     pub const ALL: [Self; 5] = [Self::Original, Self::Synthetic, Self::StandIn, Self::Real, Self::Recording];
 
@@ -111,7 +111,7 @@ pub struct WorkloadEntry {
     /// As it is shown.
     pub name: String,
     /// What it is.
-    pub provenance: Provenance,
+    pub provenance: WorkloadProvenance,
     /// Which of the paper's workloads it is or stands for: the `workload` of claims.
     pub stands_for: Vec<String>,
     /// A synthetic workload by name, run with several seeds; or else `files`.
@@ -134,7 +134,7 @@ pub struct WorkloadEntry {
 /// Settings that differ from the paper's own.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Variant {
+pub struct PaperVariant {
     /// Its name, as claims give it.
     pub name: String,
     /// What differs: keys of `destage sim`.
@@ -152,15 +152,15 @@ pub struct Variant {
     pub policies: Vec<String>,
 }
 
-fn default_figures() -> Vec<&'static Metric> {
-    ["evictions", "throughput"].into_iter().filter_map(Metric::named).collect()
+fn default_figures() -> Vec<&'static ClaimMetric> {
+    ["evictions", "throughput"].into_iter().filter_map(ClaimMetric::named).collect()
 }
 
 /// What becomes of the improvements at several buffer sizes (and on several workloads, of several
 /// pairs of policies).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Over {
+pub enum ClaimOver {
     /// Each size is looked at; workloads and pairs are averaged.
     #[default]
     Each,
@@ -174,20 +174,20 @@ pub enum Over {
 /// ratios in points.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Claim {
+pub struct PaperClaim {
     /// Its number.
     pub id: String,
     /// Where the paper makes it.
     #[serde(rename = "where")]
     pub place: String,
     /// The paper's workload; of several the mean.
-    pub workload: Several,
+    pub workload: OneOrMany,
     /// What is compared.
-    pub metric: &'static Metric,
+    pub metric: &'static ClaimMetric,
     /// The policy that the claim is about; of several the mean.
-    pub new: Several,
+    pub new: OneOrMany,
     /// The policy it is compared with, or as many as `new` has.
-    pub than: Several,
+    pub than: OneOrMany,
     /// The variant under which both are run; without one the paper's own settings.
     #[serde(default)]
     pub at: String,
@@ -207,7 +207,7 @@ pub struct Claim {
     pub than_caches: Option<Vec<String>>,
     /// Each size, their mean, or the best.
     #[serde(default)]
-    pub over: Over,
+    pub over: ClaimOver,
     /// Least and greatest improvement; `[0, 0]` claims that both are alike.
     pub claimed: [f64; 2],
     /// Only the sign is claimed.
@@ -226,7 +226,7 @@ pub struct Claim {
 /// Figures that the paper prints.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Value {
+pub struct PrintedValue {
     /// Their number.
     pub id: String,
     /// Where the paper prints them.
@@ -242,7 +242,7 @@ pub struct Value {
     /// The buffer size.
     pub cache: String,
     /// What is measured.
-    pub metrics: Vec<&'static Metric>,
+    pub metrics: Vec<&'static ClaimMetric>,
     /// What the paper prints of it, in the unit of its column.
     pub published: Vec<f64>,
 }
@@ -250,7 +250,7 @@ pub struct Value {
 /// A worked example: pages written to an empty buffer, and what the last of them evicts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Example {
+pub struct WorkedExample {
     /// Its number.
     pub id: String,
     /// Where the paper shows it.
@@ -317,7 +317,7 @@ impl WorkloadEntry {
     }
 }
 
-impl Paper {
+impl PaperFile {
     /// The files that may be read to reproduce it with traces from these folders, whether or not
     /// they are there.
     pub fn reads(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
@@ -497,7 +497,7 @@ impl Paper {
         Ok(())
     }
 
-    fn check_value(&self, value: &Value) -> Result<(), ScenarioError> {
+    fn check_value(&self, value: &PrintedValue) -> Result<(), ScenarioError> {
         self.known_policies(std::slice::from_ref(&value.policy))?;
         self.known_workloads(std::slice::from_ref(&value.workload))?;
         sizes(std::slice::from_ref(&value.cache))?;
@@ -507,7 +507,7 @@ impl Paper {
         Ok(())
     }
 
-    fn check_claim(&self, claim: &Claim) -> Result<(), ScenarioError> {
+    fn check_claim(&self, claim: &PaperClaim) -> Result<(), ScenarioError> {
         let wrong = |message: &str| Err(ScenarioError::new(message));
         self.known_workloads(claim.workload.all())?;
         self.known_policies(claim.new.all())?;
@@ -572,7 +572,7 @@ fn sizes(caches: &[String]) -> Result<(), ScenarioError> {
     })
 }
 
-impl Claim {
+impl PaperClaim {
     /// -1, 0 or 1: worse, alike or better.
     pub fn sign(&self) -> i8 {
         match self.claimed[1] {
@@ -611,7 +611,7 @@ impl Claim {
 }
 
 /// Checks a paper's figures: what they name is there.
-fn check_figures(paper: &Paper) -> Result<(), ScenarioError> {
+fn check_figures(paper: &PaperFile) -> Result<(), ScenarioError> {
     let known = |what: &str, name: &str, all: &[&String]| {
         if all.iter().any(|other| *other == name) {
             return Ok(());

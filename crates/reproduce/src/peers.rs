@@ -5,13 +5,13 @@ use std::fmt::Write;
 
 use crate::parallel;
 use destage_sim::buffer::RunResult;
-use destage_trace::{Rw80, Source, TraceError};
+use destage_trace::{Rw80, TraceError, TraceSource};
 
-use crate::run::{EvidenceError, PAGE, Step, pair, percent, run};
+use crate::run::{EvidenceError, PAGE, StepListener, pair, percent, run};
 
 /// What another simulator reached on `rw80`, and what destage reaches in the setting that is
 /// nearest to it.
-struct Peer {
+struct PeerSpeed {
     name: &'static str,
     start: &'static str,
     /// Its write amplification.
@@ -25,8 +25,8 @@ struct Peer {
     why: &'static str,
 }
 
-const PEERS: &[Peer] = &[
-    Peer {
+const PEERS: &[PeerSpeed] = &[
+    PeerSpeed {
         name: "DiskSim 4.0 + MSR SSD",
         start: "full",
         theirs: 4.467_484,
@@ -35,7 +35,7 @@ const PEERS: &[Peer] = &[
         why: "DiskSim never takes its first write point's block off its count of free blocks, so its threshold of 102 is one of \
               101: see the next row",
     },
-    Peer {
+    PeerSpeed {
         name: "DiskSim 4.0 + MSR SSD",
         start: "full",
         theirs: 4.467_484,
@@ -43,7 +43,7 @@ const PEERS: &[Peer] = &[
         settings: &[("start", "full"), ("ssd.min-free", "4.96%")],
         why: "the first victims: an address-ordered fill leaves ties that the two break differently",
     },
-    Peer {
+    PeerSpeed {
         name: "MQSim (writes only; it crashes when reads are mixed in)",
         start: "empty",
         theirs: 1.425_9,
@@ -52,7 +52,7 @@ const PEERS: &[Peer] = &[
         why: "MQSim collects one block per run and keeps collection's write point apart from the host's, a block less per plane; \
               and its number of pages per run is rounded",
     },
-    Peer {
+    PeerSpeed {
         name: "SimpleSSD 2.0",
         start: "empty",
         theirs: 1.717_646,
@@ -70,7 +70,7 @@ const PEERS: &[Peer] = &[
               threshold; with one at 10 % of the superblocks we come nearest. The rest lies in its victim choice and in how far a \
               collection goes, which its output does not show",
     },
-    Peer {
+    PeerSpeed {
         name: "SSDSim",
         start: "empty",
         theirs: 2.005_439,
@@ -84,7 +84,7 @@ const PEERS: &[Peer] = &[
         why: "SSDSim first writes every page that the trace reads before it writes it, so it starts partly full and counts those \
               programs; and its threshold is a share of free pages, not blocks, per plane",
     },
-    Peer {
+    PeerSpeed {
         name: "FlashSim (DFTL)",
         start: "empty",
         theirs: 22.24,
@@ -96,7 +96,7 @@ const PEERS: &[Peer] = &[
 ];
 
 /// `rw80` on destage in the setting that is nearest to each of them, as Markdown.
-pub(crate) fn compare(step: Step) -> Result<String, EvidenceError> {
+pub(crate) fn compare(step: StepListener) -> Result<String, EvidenceError> {
     step("rw80 beside other simulators");
     let mut out = String::from(
         "\n## The common trace `rw80` beside other simulators\n\n\
@@ -151,7 +151,7 @@ pub(crate) fn compare(step: Step) -> Result<String, EvidenceError> {
 fn rw80(settings: &[(&str, &str)]) -> Result<RunResult, EvidenceError> {
     let mut pairs = vec![pair("policy", "none"), pair("cache", PAGE), pair("device", "ssd")];
     pairs.extend(settings.iter().map(|&(key, value)| (key, value.to_owned())));
-    let mut open = || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(Rw80::new())) };
+    let mut open = || -> Result<Box<dyn TraceSource>, TraceError> { Ok(Box::new(Rw80::new())) };
     Ok(run("rw80", &pairs, &mut open)?.remove(0))
 }
 

@@ -8,12 +8,12 @@ use destage_scenario::keys::trace::{FORMAT, TRACE, WORKLOAD, WORKLOAD_SET};
 use destage_scenario::sim::{self, SIM};
 use destage_scenario::workload::Workload;
 use destage_scenario::{ScenarioError, Settings, path_text, quantity};
-use destage_sweep::Group;
-use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
+use destage_sweep::SweepGroup;
+use destage_trace::{FormatSpec, OpenOptions, TraceError, TraceSource};
 
-use crate::figure::Figure;
+use crate::figure::PaperFigure;
 use crate::originals::FoundTraces;
-use crate::paper::{Paper, Variant, WorkloadEntry};
+use crate::paper::{PaperFile, PaperVariant, WorkloadEntry};
 use crate::run::EvidenceError;
 use crate::several;
 use crate::watch::RunInfo;
@@ -28,7 +28,7 @@ const QUICK: u64 = 8;
 
 /// Where a workload's requests come from.
 #[derive(Clone)]
-pub(crate) enum Origin {
+pub(crate) enum WorkloadOrigin {
     File {
         file: PathBuf,
         format: Option<FormatSpec>,
@@ -41,16 +41,16 @@ pub(crate) enum Origin {
 }
 
 /// A run: a workload, a variant, a seed, some policies and buffer sizes.
-pub(crate) struct Task<'a> {
+pub(crate) struct PaperTask<'a> {
     /// Index in the paper.
     pub(crate) workload: usize,
-    variant: Option<&'a Variant>,
+    variant: Option<&'a PaperVariant>,
     seed: Option<u64>,
     pub(crate) policies: Vec<String>,
     pub(crate) caches: Vec<u64>,
 }
 
-impl Task<'_> {
+impl PaperTask<'_> {
     pub(crate) fn variant_name(&self) -> &str {
         self.variant.map_or("", |variant| variant.name.as_str())
     }
@@ -62,19 +62,19 @@ impl Task<'_> {
 }
 
 /// All runs of a paper, in order.
-pub(crate) struct Plan<'a> {
-    paper: &'a Paper,
+pub(crate) struct PaperPlan<'a> {
+    paper: &'a PaperFile,
     /// Where each workload is, if it is anywhere.
-    origins: Vec<Option<Origin>>,
+    origins: Vec<Option<WorkloadOrigin>>,
     quick: bool,
-    pub(crate) tasks: Vec<Task<'a>>,
+    pub(crate) tasks: Vec<PaperTask<'a>>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> PaperPlan<'a> {
     /// What is run with the traces that were recognised, and else with those that are in these folders, looked for in order; for
     /// a quick look with two seeds and an eighth of lengths and warm-ups.
     pub(crate) fn of(
-        paper: &'a Paper,
+        paper: &'a PaperFile,
         folders: &[PathBuf],
         found: Option<&FoundTraces>,
         quick: bool,
@@ -92,13 +92,13 @@ impl<'a> Plan<'a> {
         for (index, (workload, origin)) in paper.workload.iter().zip(&origins).enumerate() {
             let seeds: Vec<Option<u64>> = match origin {
                 None => continue,
-                Some(Origin::File { .. }) => vec![None],
-                Some(Origin::Synthetic(_)) => (1..=seeds_of_all).map(Some).collect(),
+                Some(WorkloadOrigin::File { .. }) => vec![None],
+                Some(WorkloadOrigin::Synthetic(_)) => (1..=seeds_of_all).map(Some).collect(),
             };
             for variant in std::iter::once(None).chain(paper.variant.iter().map(Some)) {
                 let (policies, caches) = needed(paper, workload, variant);
                 for &seed in &seeds {
-                    tasks.extend(caches.chunks(CACHES_AT_A_TIME).map(|caches| Task {
+                    tasks.extend(caches.chunks(CACHES_AT_A_TIME).map(|caches| PaperTask {
                         workload: index,
                         variant,
                         seed,
@@ -114,7 +114,7 @@ impl<'a> Plan<'a> {
     /// Has a look at what traces hold, so that runs have [keys](Self::key).
     pub(crate) fn look_into_traces(&mut self) -> Result<(), EvidenceError> {
         for origin in self.origins.iter_mut().flatten() {
-            if let Origin::File { file, content, .. } = origin {
+            if let WorkloadOrigin::File { file, content, .. } = origin {
                 *content = Some(kept::content(&destage_trace::files(file))?);
             }
         }
@@ -127,22 +127,22 @@ impl<'a> Plan<'a> {
         all.filter(|(_, origin)| origin.is_none()).map(|(workload, _)| workload.name.as_str()).collect()
     }
 
-    fn origin(&self, task: &Task<'_>) -> &Origin {
+    fn origin(&self, task: &PaperTask<'_>) -> &WorkloadOrigin {
         self.origins[task.workload].as_ref().expect("runs are made for workloads that are here")
     }
 
     /// What is told of a run.
-    pub(crate) fn info(&self, task: &Task<'_>) -> RunInfo<'_> {
+    pub(crate) fn info(&self, task: &PaperTask<'_>) -> RunInfo<'_> {
         let file = match self.origin(task) {
-            Origin::File { file, .. } => Some(file.as_path()),
-            Origin::Synthetic(_) => None,
+            WorkloadOrigin::File { file, .. } => Some(file.as_path()),
+            WorkloadOrigin::Synthetic(_) => None,
         };
         let weight = task.policies.len() as u64 * task.caches.len() as u64;
         RunInfo { workload: &self.paper.workload[task.workload].name, file, weight }
     }
 
     /// All that decides about a run's results.
-    pub(crate) fn key(&self, kept: &Kept, task: &Task<'_>) -> Result<Key, EvidenceError> {
+    pub(crate) fn key(&self, kept: &Kept, task: &PaperTask<'_>) -> Result<Key, EvidenceError> {
         let workload = &self.paper.workload[task.workload];
         let mut key = kept.key();
         key.part(&workload.name);
@@ -151,31 +151,31 @@ impl<'a> Plan<'a> {
             key.part(value);
         }
         match (self.origin(task), self.requests(task)?) {
-            (Origin::File { file, format, content, .. }, _) => {
+            (WorkloadOrigin::File { file, format, content, .. }, _) => {
                 // The name may tell the format.
                 key.part("file");
                 key.part(file.file_name().unwrap_or_default().as_encoded_bytes());
                 key.part(format.as_ref().map(ToString::to_string).unwrap_or_default());
                 key.part(content.expect("traces were looked into"));
             }
-            (Origin::Synthetic(name), Requests::Made(made)) => {
+            (WorkloadOrigin::Synthetic(name), RunRequests::Made(made)) => {
                 key.part("made");
                 key.part(name);
                 let file: Vec<_> = made.file().map(Path::to_owned).into_iter().collect();
                 key.part(kept::content(&file)?);
                 made.changes().iter().for_each(|change| key.part(change));
             }
-            (Origin::Synthetic(_), Requests::File) => unreachable!("what is synthetic is made"),
+            (WorkloadOrigin::Synthetic(_), RunRequests::File) => unreachable!("what is synthetic is made"),
         }
         Ok(key)
     }
 
     /// The requests of a run.
-    fn requests(&self, task: &Task<'_>) -> Result<Requests, ScenarioError> {
+    fn requests(&self, task: &PaperTask<'_>) -> Result<RunRequests, ScenarioError> {
         let workload = &self.paper.workload[task.workload];
         match self.origin(task) {
-            Origin::File { .. } => Ok(Requests::File),
-            Origin::Synthetic(name) => {
+            WorkloadOrigin::File { .. } => Ok(RunRequests::File),
+            WorkloadOrigin::Synthetic(name) => {
                 let mut made = Workload::named(name)?;
                 let of_workload = workload.set.iter().map(|pair| (pair, format!("workload \"{}\"", workload.name)));
                 let of_variant = task.variant.iter().flat_map(|variant| &variant.workload);
@@ -192,13 +192,13 @@ impl<'a> Plan<'a> {
                 }
                 // What is wrong with it is known after the first time.
                 made.open()?;
-                Ok(Requests::Made(Box::new(made)))
+                Ok(RunRequests::Made(Box::new(made)))
             }
         }
     }
 
     /// The settings of a run as a user would give them.
-    fn settings(&self, task: &Task<'_>) -> Result<Vec<(String, String)>, ScenarioError> {
+    fn settings(&self, task: &PaperTask<'_>) -> Result<Vec<(String, String)>, ScenarioError> {
         let list = |values: Vec<String>| values.join(",");
         let mut pairs = vec![
             ("policy".to_owned(), list(task.policies.iter().map(|policy| task.running(policy).clone()).collect())),
@@ -211,7 +211,7 @@ impl<'a> Plan<'a> {
             let text = text_of(&value).map_err(|error| error.at(format_args!("settings: {key}")))?;
             pairs.push(if self.quick { shorter(key, text) } else { (key, text) });
         }
-        if let Origin::File { limit: Some(limit), .. } = self.origin(task) {
+        if let WorkloadOrigin::File { limit: Some(limit), .. } = self.origin(task) {
             let given = pairs.iter().position(|(key, _)| key == "limit").map(|at| pairs.remove(at).1);
             let given = given.and_then(|text| quantity::count(&text).ok()).unwrap_or(u64::MAX);
             pairs.push(("limit".to_owned(), given.min(*limit).to_string()));
@@ -220,20 +220,20 @@ impl<'a> Plan<'a> {
     }
 
     /// The run as it can be carried out anywhere.
-    pub(crate) fn group(&self, task: &Task<'_>) -> Result<Group, EvidenceError> {
+    pub(crate) fn group(&self, task: &PaperTask<'_>) -> Result<SweepGroup, EvidenceError> {
         let workload = &self.paper.workload[task.workload];
         let mut settings = Settings::new(SIM);
         for (key, value) in self.settings(task)? {
             settings.set(&format!("{key}={value}"))?;
         }
         match (self.origin(task), self.requests(task)?) {
-            (Origin::File { file, format, .. }, _) => {
+            (WorkloadOrigin::File { file, format, .. }, _) => {
                 settings.flag(TRACE.name(), vec![path_text::of(file)])?;
                 if let Some(format) = format {
                     settings.flag(FORMAT.name(), vec![format.to_string()])?;
                 }
             }
-            (Origin::Synthetic(name), Requests::Made(made)) => {
+            (WorkloadOrigin::Synthetic(name), RunRequests::Made(made)) => {
                 settings.flag(WORKLOAD.name(), vec![name.clone()])?;
                 if let Some(change) = made.changes().iter().find(|change| change.contains(char::is_whitespace)) {
                     let what = format_args!("{change}: write it without spaces");
@@ -243,15 +243,15 @@ impl<'a> Plan<'a> {
                     settings.flag(WORKLOAD_SET.name(), vec![made.changes().join(" ")])?;
                 }
             }
-            (Origin::Synthetic(_), Requests::File) => unreachable!("what is synthetic is made"),
+            (WorkloadOrigin::Synthetic(_), RunRequests::File) => unreachable!("what is synthetic is made"),
         }
         let of_workload = |error| EvidenceError::Run { workload: workload.name.clone(), error };
         let requests = sim::requests(&settings)?;
-        Group::whole(&settings, &requests, &workload.name).map_err(of_workload)
+        SweepGroup::whole(&settings, &requests, &workload.name).map_err(of_workload)
     }
 }
 
-impl Origin {
+impl WorkloadOrigin {
     /// Has only the first of a trace's requests read; what is made is shortened when it is made.
     fn shorten(&mut self) -> Result<(), TraceError> {
         let Self::File { file, format, limit, .. } = self else { return Ok(()) };
@@ -282,14 +282,18 @@ fn shorter(key: String, value: String) -> (String, String) {
 }
 
 /// Where the requests of a run come from.
-enum Requests {
+enum RunRequests {
     File,
     Made(Box<Workload>),
 }
 
 /// The policies and buffer sizes that are needed of a workload under a variant; each with each is
 /// run.
-pub(crate) fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) -> (Vec<String>, Vec<u64>) {
+pub(crate) fn needed(
+    paper: &PaperFile,
+    workload: &WorkloadEntry,
+    variant: Option<&PaperVariant>,
+) -> (Vec<String>, Vec<u64>) {
     let name = variant.map_or("", |variant| variant.name.as_str());
     let (mut policies, mut caches) = (BTreeSet::new(), BTreeSet::new());
     for claim in &paper.claim {
@@ -316,8 +320,8 @@ pub(crate) fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&V
             caches.extend(several::bytes(std::slice::from_ref(&value.cache)));
         }
     }
-    let of_workload = |figure: &&Figure| figure.workload.all().iter().any(|of| workload.stands_for.contains(of));
-    for (at, policy, cache) in paper.figure.iter().filter(of_workload).flat_map(Figure::runs) {
+    let of_workload = |figure: &&PaperFigure| figure.workload.all().iter().any(|of| workload.stands_for.contains(of));
+    for (at, policy, cache) in paper.figure.iter().filter(of_workload).flat_map(PaperFigure::runs) {
         if at == name {
             policies.extend(paper.policies.iter().find(|known| *known == policy));
             caches.insert(cache);
@@ -340,16 +344,16 @@ fn origin(
     workload: &WorkloadEntry,
     folders: &[PathBuf],
     found: Option<&FoundTraces>,
-) -> Result<Option<Origin>, ScenarioError> {
+) -> Result<Option<WorkloadOrigin>, ScenarioError> {
     if let Some(name) = &workload.synthetic {
         // What is wrong with it shall be known before anything is run.
         Workload::named(name)?.open()?;
-        return Ok(Some(Origin::Synthetic(name.clone())));
+        return Ok(Some(WorkloadOrigin::Synthetic(name.clone())));
     }
     let at = |error: &dyn std::fmt::Display| ScenarioError::new(error).at(format_args!("workload {}", workload.name));
     let format = workload.format.as_ref().map(|text| text.parse::<FormatSpec>()).transpose();
     let format = format.map_err(|error| at(&error))?;
-    let of_file = |file: PathBuf, format| Origin::File { file, format, limit: None, content: None };
+    let of_file = |file: PathBuf, format| WorkloadOrigin::File { file, format, limit: None, content: None };
     if let Some(recognised) = found.zip(workload.trace.as_ref()).and_then(|(found, trace)| found.of(trace)) {
         return Ok(Some(of_file(recognised.path.clone(), recognised.format.clone())));
     }

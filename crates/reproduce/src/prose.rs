@@ -16,10 +16,10 @@ use destage_report::figures::Show;
 use destage_scenario::quantity;
 use destage_sim::measure::Estimate;
 
-use crate::metric::Metric;
-use crate::paper::{Claim, Paper, Variant, WorkloadEntry};
+use crate::metric::ClaimMetric;
+use crate::paper::{PaperClaim, PaperFile, PaperVariant, WorkloadEntry};
 use crate::plan::needed;
-use crate::reproduce::{Finding, Reproduction};
+use crate::reproduce::{ClaimFinding, PaperReproduction};
 
 /// Units that make a number a figure.
 const UNITS: [&str; 6] = ["%", "points", "ms", "\u{b5}s", "us", "times"];
@@ -30,14 +30,14 @@ enum ProsePart<'a> {
     Text(&'a str),
     /// Is no result, as the text itself says.
     Literal(&'a str),
-    Claimed(&'a Claim),
+    Claimed(&'a PaperClaim),
     Measured {
-        claim: &'a Claim,
+        claim: &'a PaperClaim,
         at: Option<&'a str>,
         on: Option<&'a str>,
     },
     Run {
-        metric: &'static Metric,
+        metric: &'static ClaimMetric,
         policy: &'a str,
         cache: u64,
         on: usize,
@@ -49,12 +49,12 @@ enum ProsePart<'a> {
 ///
 /// # Errors
 /// If it is not so, with the braces.
-pub(crate) fn check(text: &str, paper: &Paper) -> Result<(), String> {
+pub(crate) fn check(text: &str, paper: &PaperFile) -> Result<(), String> {
     parts(text, paper).map(drop)
 }
 
 /// Lists figures outside of braces, such as "68 %": nothing would notice if they were no results any more.
-pub fn bare_figures<'a>(text: &'a str, paper: &'a Paper) -> Vec<&'a str> {
+pub fn bare_figures<'a>(text: &'a str, paper: &'a PaperFile) -> Vec<&'a str> {
     let texts = parts(text, paper).into_iter().flatten().filter_map(|part| match part {
         ProsePart::Text(text) => Some(text),
         _ => None,
@@ -63,7 +63,7 @@ pub fn bare_figures<'a>(text: &'a str, paper: &'a Paper) -> Vec<&'a str> {
 }
 
 /// Fills a text's braces with results. One in which something is wrong stays as it is.
-pub fn fill(text: &str, reproduction: &Reproduction<'_>) -> String {
+pub fn fill(text: &str, reproduction: &PaperReproduction<'_>) -> String {
     let Ok(parts) = parts(text, reproduction.paper) else { return text.to_owned() };
     let mut out = String::with_capacity(text.len());
     for part in parts {
@@ -90,7 +90,7 @@ fn none() -> String {
 }
 
 /// Cuts a text at its braces.
-fn parts<'a>(text: &'a str, paper: &'a Paper) -> Result<Vec<ProsePart<'a>>, String> {
+fn parts<'a>(text: &'a str, paper: &'a PaperFile) -> Result<Vec<ProsePart<'a>>, String> {
     let (mut parts, mut rest) = (Vec::new(), text);
     while let Some(open) = rest.find('{') {
         let (before, from) = (&rest[..open], &rest[open + 1..]);
@@ -114,7 +114,7 @@ fn parts<'a>(text: &'a str, paper: &'a Paper) -> Result<Vec<ProsePart<'a>>, Stri
 }
 
 /// Reads what stands in braces.
-fn placeholder<'a>(inside: &'a str, paper: &'a Paper) -> Result<ProsePart<'a>, String> {
+fn placeholder<'a>(inside: &'a str, paper: &'a PaperFile) -> Result<ProsePart<'a>, String> {
     let claim_of =
         |id: &str| paper.claim.iter().find(|claim| claim.id == id).ok_or(format!("there is no claim \"{id}\""));
     if let Some(id) = inside.strip_prefix("claimed ") {
@@ -137,7 +137,7 @@ fn placeholder<'a>(inside: &'a str, paper: &'a Paper) -> Result<ProsePart<'a>, S
     let form = "a run is METRIC of POLICY with SIZE on WORKLOAD, and at VARIANT if that is not the paper's own";
     let (metric, policy) = run.split_once(" of ").ok_or(form)?;
     let (policy, cache) = policy.rsplit_once(" with ").ok_or(form)?;
-    let metric = Metric::named(metric).ok_or(format!("there is no metric \"{metric}\""))?;
+    let metric = ClaimMetric::named(metric).ok_or(format!("there is no metric \"{metric}\""))?;
     let cache = quantity::bytes(cache).map_err(|right| format!("'{cache}': {right}"))?;
     let on = entry(on.ok_or(form)?)?;
     is_run(paper, &paper.workload[on], at, policy, cache)?;
@@ -150,9 +150,15 @@ fn cut<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
 }
 
 /// Checks that a run is one of those that claims, figures and values need.
-fn is_run(paper: &Paper, workload: &WorkloadEntry, at: Option<&str>, policy: &str, cache: u64) -> Result<(), String> {
+fn is_run(
+    paper: &PaperFile,
+    workload: &WorkloadEntry,
+    at: Option<&str>,
+    policy: &str,
+    cache: u64,
+) -> Result<(), String> {
     let variant_of = |name: &str| paper.variant.iter().find(|variant| variant.name == name);
-    let variant: Option<&Variant> = match at {
+    let variant: Option<&PaperVariant> = match at {
         Some(name) => Some(variant_of(name).ok_or(format!("there is no variant \"{name}\""))?),
         None => None,
     };
@@ -163,14 +169,14 @@ fn is_run(paper: &Paper, workload: &WorkloadEntry, at: Option<&str>, policy: &st
 
 /// Finds what is measured of a claim.
 fn finding<'a, 'b>(
-    reproduction: &'a Reproduction<'b>,
-    claim: &Claim,
+    reproduction: &'a PaperReproduction<'b>,
+    claim: &PaperClaim,
     at: Option<&str>,
     on: Option<&str>,
-) -> Option<&'a Finding<'b>> {
-    let is_own = |finding: &Finding<'_>| std::ptr::eq(finding.claim, claim);
+) -> Option<&'a ClaimFinding<'b>> {
+    let is_own = |finding: &ClaimFinding<'_>| std::ptr::eq(finding.claim, claim);
     let nearest = reproduction.nearest().into_iter().find(|finding| is_own(finding))?;
-    let is_there = |finding: &Finding<'_>| match on {
+    let is_there = |finding: &ClaimFinding<'_>| match on {
         Some(name) => finding.on.len() == 1 && finding.on[0].name == name,
         None => {
             finding.on.len() == nearest.on.len()
@@ -182,7 +188,7 @@ fn finding<'a, 'b>(
 }
 
 /// Shows what is measured of a claim.
-fn improvement(finding: &Finding<'_>) -> String {
+fn improvement(finding: &ClaimFinding<'_>) -> String {
     let means = || finding.measured.iter().map(|(_, measured)| measured.mean);
     match (means().min_by(f64::total_cmp), means().max_by(f64::total_cmp)) {
         (Some(least), Some(greatest)) => range([least, greatest], finding.claim.metric.unit()),
@@ -205,7 +211,7 @@ fn short(value: f64) -> String {
 }
 
 /// Shows a figure of a run in its unit.
-fn value(metric: &Metric, value: f64) -> String {
+fn value(metric: &ClaimMetric, value: f64) -> String {
     let (scale, places) = metric.scale();
     let mut out = String::new();
     let unit = match metric.show() {

@@ -1,11 +1,11 @@
 //! Why claims do not hold as stated, each on the workload that is nearest to the paper's.
 
 use crate::prose;
-use crate::reproduce::Reproduction;
+use crate::reproduce::PaperReproduction;
 
 /// Returns the reasons: the numbers of the claims that each explains, and its text as Markdown; at the end those for which
 /// the paper's file has none.
-pub fn reasons(reproduction: &Reproduction<'_>) -> Vec<(String, String)> {
+pub fn reasons(reproduction: &PaperReproduction<'_>) -> Vec<(String, String)> {
     let nearest = reproduction.nearest();
     let short: Vec<_> = nearest.into_iter().filter(|finding| !finding.grade().is_whole()).map(|f| f.claim).collect();
     let paper = reproduction.paper;

@@ -7,13 +7,13 @@ use destage_scenario::quantity::show_bytes;
 use destage_report::ReportRun;
 use destage_sim::measure::Estimate;
 
-use crate::counted::Counted;
+use crate::counted::CountedPeer;
 use crate::grade::{self, ClaimGrade};
-use crate::metric::Metric;
-use crate::paper::{Over, Paper, Provenance};
+use crate::metric::ClaimMetric;
+use crate::paper::{ClaimOver, PaperFile, WorkloadProvenance};
 use crate::prose;
 use crate::reasons::reasons;
-use crate::reproduce::{Finding, Reproduction};
+use crate::reproduce::{ClaimFinding, PaperReproduction};
 use crate::score::GradeCounts;
 use crate::several;
 
@@ -32,7 +32,7 @@ pub const QUICK: &str = "A quick look: two seeds, and an eighth of the workloads
                          full and intervals wider than in the evaluation proper, so claims may hold or fail for that alone.";
 
 /// Every claim on every workload, a row each.
-pub fn rows(reproduction: &Reproduction) -> Vec<[String; 6]> {
+pub fn rows(reproduction: &PaperReproduction) -> Vec<[String; 6]> {
     let claims = reproduction.findings.iter().map(|finding| {
         [number(finding), what(finding), claimed(finding), measured(finding), workloads(finding), verdict(finding)]
     });
@@ -52,21 +52,21 @@ pub fn rows(reproduction: &Reproduction) -> Vec<[String; 6]> {
 }
 
 /// Returns the claim's number, and of which claim it is another reading.
-pub(crate) fn number(finding: &Finding) -> String {
+pub(crate) fn number(finding: &ClaimFinding) -> String {
     let claim = finding.claim;
     let of = claim.reading_of.as_ref().map_or_else(String::new, |main| format!(" (another reading of {main})"));
     format!("{}{of}", claim.id)
 }
 
 /// The workload, or what several have in common.
-pub(crate) fn workloads(finding: &Finding) -> String {
+pub(crate) fn workloads(finding: &ClaimFinding) -> String {
     match finding.on.as_slice() {
         [only] => only.name.clone(),
         several => format!("{}, {} workloads", several[0].provenance.label(), several.len()),
     }
 }
 
-pub(crate) fn what(finding: &Finding) -> String {
+pub(crate) fn what(finding: &ClaimFinding) -> String {
     let claim = finding.claim;
     let range = |caches: &[String]| match (caches.first(), caches.last()) {
         (Some(first), Some(last)) if first != last => format!("{first}\u{2013}{last}"),
@@ -75,9 +75,9 @@ pub(crate) fn what(finding: &Finding) -> String {
     };
     let sizes = match (&claim.than_caches, claim.over) {
         (Some(than), _) => format!("{} against {}", range(&claim.caches), range(than)),
-        (None, Over::Each) => range(&claim.caches),
-        (None, Over::Mean) => format!("mean over {}", range(&claim.caches)),
-        (None, Over::Best) => format!("best of {}", range(&claim.caches)),
+        (None, ClaimOver::Each) => range(&claim.caches),
+        (None, ClaimOver::Mean) => format!("mean over {}", range(&claim.caches)),
+        (None, ClaimOver::Best) => format!("best of {}", range(&claim.caches)),
     };
     let metric = if claim.sign() == 0 { claim.metric.alike } else { claim.metric.better };
     let preposition = if claim.sign() == 0 { "as" } else { "than" };
@@ -95,11 +95,11 @@ fn points(x: f64) -> String {
 }
 
 /// The unit of improvements.
-pub(crate) fn unit(finding: &Finding) -> &'static str {
+pub(crate) fn unit(finding: &ClaimFinding) -> &'static str {
     finding.claim.metric.unit()
 }
 
-pub(crate) fn claimed(finding: &Finding) -> String {
+pub(crate) fn claimed(finding: &ClaimFinding) -> String {
     let unit = unit(finding);
     match finding.claim.claimed {
         [0.0, 0.0] => "equal".into(),
@@ -117,7 +117,7 @@ fn estimate(e: &Estimate) -> String {
 }
 
 /// The least and the greatest improvement over the sizes.
-pub(crate) fn measured(finding: &Finding) -> String {
+pub(crate) fn measured(finding: &ClaimFinding) -> String {
     let by_mean = |a: &&(u64, Estimate), b: &&(u64, Estimate)| a.1.mean.total_cmp(&b.1.mean);
     let (Some(least), Some(greatest)) =
         (finding.measured.iter().min_by(by_mean), finding.measured.iter().max_by(by_mean))
@@ -131,7 +131,7 @@ pub(crate) fn measured(finding: &Finding) -> String {
     format!("{} to {} {unit}", estimate(&least.1), estimate(&greatest.1))
 }
 
-pub(crate) fn verdict(finding: &Finding) -> String {
+pub(crate) fn verdict(finding: &ClaimFinding) -> String {
     let all = finding.measured.len();
     let mut beyond = match finding.without_evictions {
         0 => String::new(),
@@ -162,7 +162,7 @@ pub(crate) fn verdict(finding: &Finding) -> String {
 }
 
 /// The whole reproduction as Markdown.
-pub fn markdown(reproduction: &Reproduction) -> String {
+pub fn markdown(reproduction: &PaperReproduction) -> String {
     let paper = reproduction.paper;
     let mut out = format!("## {}\n\n{}\n\n", paper.name, paper.title);
     if reproduction.quick {
@@ -220,7 +220,7 @@ pub fn markdown(reproduction: &Reproduction) -> String {
 
 /// Claims that were tried under further variants, if any were: headings and rows of what is
 /// measured under each, with an asterisk where the claim holds in sign, two where in size too.
-pub(crate) fn other_assumptions<'a>(reproduction: &Reproduction<'a>) -> Option<(Vec<&'a str>, Vec<Vec<String>>)> {
+pub(crate) fn other_assumptions<'a>(reproduction: &PaperReproduction<'a>) -> Option<(Vec<&'a str>, Vec<Vec<String>>)> {
     let names = reproduction.paper.variant.iter().map(|variant| variant.name.as_str());
     let tried = |name: &str| reproduction.also.iter().flatten().any(|finding| finding.at == name);
     let names: Vec<&str> = names.filter(|name| tried(name)).collect();
@@ -238,7 +238,7 @@ pub(crate) fn other_assumptions<'a>(reproduction: &Reproduction<'a>) -> Option<(
 }
 
 /// What is measured, marked by how far the claim holds.
-fn marked(finding: &Finding) -> String {
+fn marked(finding: &ClaimFinding) -> String {
     match finding.grade() {
         ClaimGrade::Size | ClaimGrade::Double | ClaimGrade::Alike => format!("{} **", measured(finding)),
         ClaimGrade::Sign | ClaimGrade::Claimed => format!("{} *", measured(finding)),
@@ -248,15 +248,15 @@ fn marked(finding: &Finding) -> String {
 }
 
 /// Counts grades: of the paper's claims, and of all that was tried by kind of workload.
-fn tally(reproduction: &Reproduction) -> Vec<Vec<String>> {
+fn tally(reproduction: &PaperReproduction) -> Vec<Vec<String>> {
     let row = |of: &str, counts: &GradeCounts| {
         let each = ClaimGrade::ALL.map(|grade| counts.of(grade).to_string());
         [of.to_owned(), counts.all().to_string()].into_iter().chain(each).collect()
     };
     let mut rows = vec![row("the paper", &GradeCounts::of_claims(&reproduction.nearest()))];
-    for kind in Provenance::ALL {
+    for kind in WorkloadProvenance::ALL {
         let of_kind = reproduction.findings.iter().filter(|f| f.on.iter().all(|w| w.provenance == kind));
-        let counts: GradeCounts = of_kind.map(Finding::grade).collect();
+        let counts: GradeCounts = of_kind.map(ClaimFinding::grade).collect();
         if counts.all() > 0 {
             rows.push(row(kind.label(), &counts));
         }
@@ -265,7 +265,7 @@ fn tally(reproduction: &Reproduction) -> Vec<Vec<String>> {
 }
 
 /// A mean with its interval, in the metric's unit; of some seeds' results, if they all show it.
-fn cell(metric: &Metric, results: &[ReportRun]) -> String {
+fn cell(metric: &ClaimMetric, results: &[ReportRun]) -> String {
     let (unit, places) = metric.scale();
     let values: Option<Vec<f64>> = results.iter().map(|run| metric.of(run)).collect();
     match values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values)) {
@@ -277,14 +277,14 @@ fn cell(metric: &Metric, results: &[ReportRun]) -> String {
 }
 
 /// Grades a figure that the paper prints.
-fn graded(metric: &Metric, published: f64, results: &[ReportRun]) -> String {
+fn graded(metric: &ClaimMetric, published: f64, results: &[ReportRun]) -> String {
     let values: Option<Vec<f64>> = results.iter().map(|run| metric.of(run)).collect();
     let measured = values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values));
     measured.map_or(ClaimGrade::Untried, |e| grade::of_figure(metric, published, &e)).label().to_owned()
 }
 
 /// What the paper prints beside what is measured, on each workload that stands for the paper's.
-pub(crate) fn values(reproduction: &Reproduction) -> Vec<[String; 8]> {
+pub(crate) fn values(reproduction: &PaperReproduction) -> Vec<[String; 8]> {
     let paper = reproduction.paper;
     let mut rows = Vec::new();
     for value in &paper.value {
@@ -312,7 +312,7 @@ pub(crate) fn values(reproduction: &Reproduction) -> Vec<[String; 8]> {
 }
 
 /// The figures of every policy at every size under a variant.
-fn figures(out: &mut String, reproduction: &Reproduction, workload: usize, variant: &str) {
+fn figures(out: &mut String, reproduction: &PaperReproduction, workload: usize, variant: &str) {
     let (paper, results) = (reproduction.paper, &reproduction.results[workload]);
     let (run, caches) = results.under(variant);
     if caches.is_empty() {
@@ -343,7 +343,7 @@ fn figures(out: &mut String, reproduction: &Reproduction, workload: usize, varia
 }
 
 /// What others were counted to do on a workload, beside a variant.
-fn counted<'a>(paper: &'a Paper, workload: usize, variant: &'a str) -> impl Iterator<Item = &'a Counted> {
+fn counted<'a>(paper: &'a PaperFile, workload: usize, variant: &'a str) -> impl Iterator<Item = &'a CountedPeer> {
     let workload = &paper.workload[workload];
     paper.counted.iter().filter(move |counted| counted.at == variant && workload.stands_for.contains(&counted.workload))
 }
@@ -351,7 +351,7 @@ fn counted<'a>(paper: &'a Paper, workload: usize, variant: &'a str) -> impl Iter
 /// The figures under a variant, headings and rows: a row for each policy at each size, and for what others were
 /// counted to do at it.
 pub(crate) fn by_policy(
-    reproduction: &Reproduction,
+    reproduction: &PaperReproduction,
     workload: usize,
     variant: &str,
 ) -> (Vec<&'static str>, Vec<Vec<String>>) {
@@ -374,7 +374,7 @@ pub(crate) fn by_policy(
 }
 
 /// The workloads and variants under which others were counted.
-pub(crate) fn with_others<'a>(reproduction: &'a Reproduction<'_>) -> impl Iterator<Item = (usize, &'a str)> {
+pub(crate) fn with_others<'a>(reproduction: &'a PaperReproduction<'_>) -> impl Iterator<Item = (usize, &'a str)> {
     let paper = reproduction.paper;
     let variants = move || std::iter::once("").chain(paper.variant.iter().map(|variant| variant.name.as_str()));
     let all = (0..paper.workload.len()).flat_map(move |workload| variants().map(move |variant| (workload, variant)));

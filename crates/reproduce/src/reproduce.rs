@@ -13,23 +13,23 @@ use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
 use destage_sim::experiment::Stop;
 use destage_sim::measure::Estimate;
-use destage_sweep::{AT_A_TIME, Elsewhere, whole};
+use destage_sweep::{AT_A_TIME, RemoteRunner, whole};
 
 use crate::grade::{ClaimGrade, seeds_needed};
 use crate::originals::FoundTraces;
-use crate::paper::{Claim, Example, Over, Paper, Provenance, WorkloadEntry};
+use crate::paper::{ClaimOver, PaperClaim, PaperFile, WorkedExample, WorkloadEntry, WorkloadProvenance};
 use crate::parallel;
-use crate::plan::{Plan, Task};
+use crate::plan::{PaperPlan, PaperTask};
 use crate::run::EvidenceError;
-use crate::watch::{RunInfo, Watch};
+use crate::watch::{PaperWatch, RunInfo};
 
 /// Bytes that the devices of a run share.
 const MEMORY: u64 = 4 << 30;
 /// What became of a claim on a workload, or on several of a kind.
 #[derive(Clone, Debug)]
-pub struct Finding<'a> {
+pub struct ClaimFinding<'a> {
     /// The claim.
-    pub claim: &'a Claim,
+    pub claim: &'a PaperClaim,
     /// The variant under which it was tried: the claim's own, or one that it is tried under as
     /// well.
     pub at: &'a str,
@@ -51,7 +51,7 @@ pub struct Finding<'a> {
     pub grades: Vec<ClaimGrade>,
 }
 
-impl Finding<'_> {
+impl ClaimFinding<'_> {
     /// Returns how far the claim holds.
     pub fn grade(&self) -> ClaimGrade {
         ClaimGrade::of_sizes(&self.grades)
@@ -71,11 +71,11 @@ impl Finding<'_> {
 
 /// The results of a workload: per seed, variant, policy and buffer size.
 #[derive(Clone, Debug, Default)]
-pub struct Results {
+pub struct WorkloadResults {
     by_run: BTreeMap<(String, String, u64), Vec<ReportRun>>,
 }
 
-impl Results {
+impl WorkloadResults {
     /// A policy's results under a variant (or none, "") at a buffer size, one per seed.
     pub fn of(&self, variant: &str, policy: &str, cache: u64) -> &[ReportRun] {
         let run = (variant.to_owned(), policy.to_owned(), cache);
@@ -100,47 +100,47 @@ impl Results {
 #[derive(Clone, Debug)]
 pub struct ExampleFinding<'a> {
     /// The example.
-    pub example: &'a Example,
+    pub example: &'a WorkedExample,
     /// What the last write evicted.
     pub evicted: Vec<u32>,
 }
 
 /// All of a paper.
 #[derive(Clone, Debug)]
-pub struct Reproduction<'a> {
+pub struct PaperReproduction<'a> {
     /// The paper.
-    pub paper: &'a Paper,
+    pub paper: &'a PaperFile,
     /// Each claim on each workload that stands for its own.
-    pub findings: Vec<Finding<'a>>,
+    pub findings: Vec<ClaimFinding<'a>>,
     /// The same under other assumptions: for each finding in turn, one for each variant that its
     /// claim is also tried under.
-    pub also: Vec<Vec<Finding<'a>>>,
+    pub also: Vec<Vec<ClaimFinding<'a>>>,
     /// The examples.
     pub examples: Vec<ExampleFinding<'a>>,
     /// The results of each workload, in the paper's order.
-    pub results: Vec<Results>,
+    pub results: Vec<WorkloadResults>,
     /// Whether it was a quick look.
     pub quick: bool,
 }
 
-impl<'a> Reproduction<'a> {
+impl<'a> PaperReproduction<'a> {
     /// For each claim the finding on the workload that is nearest to the paper's among those that
     /// have anything to compare; or, if none has, on the nearest that is here, or that is not.
-    pub fn nearest(&self) -> Vec<&Finding<'a>> {
-        let rank = |finding: &Finding<'_>| {
+    pub fn nearest(&self) -> Vec<&ClaimFinding<'a>> {
+        let rank = |finding: &ClaimFinding<'_>| {
             let state = (!finding.run, !finding.is_tried());
             let kind = finding.on.first().map(|workload| workload.provenance);
-            (state, Provenance::ALL.into_iter().position(|other| Some(other) == kind))
+            (state, WorkloadProvenance::ALL.into_iter().position(|other| Some(other) == kind))
         };
         let of_claim =
-            |claim: &Claim| self.findings.iter().filter(|f| std::ptr::eq(f.claim, claim)).min_by_key(|f| rank(f));
+            |claim: &PaperClaim| self.findings.iter().filter(|f| std::ptr::eq(f.claim, claim)).min_by_key(|f| rank(f));
         self.paper.claim.iter().filter_map(of_claim).collect()
     }
 }
 
 /// How a paper is reproduced.
 #[derive(Clone, Copy)]
-pub struct Options<'a> {
+pub struct ReproduceOptions<'a> {
     /// Where traces are looked for by name, in order.
     pub folders: &'a [PathBuf],
     /// What was recognised, which is taken before that.
@@ -150,19 +150,19 @@ pub struct Options<'a> {
     /// Results of single runs from before, and where those of this time are kept.
     pub kept: Option<&'a Kept>,
     /// Who carries runs out, unless they are simulated here.
-    pub on: Option<&'a dyn Elsewhere>,
+    pub on: Option<&'a dyn RemoteRunner>,
     /// Who hears of it.
-    pub watch: &'a dyn Watch,
+    pub watch: &'a dyn PaperWatch,
 }
 
 /// Tells how many runs are done, of how many.
-struct Steps<'a> {
+struct StepWatch<'a> {
     step: &'a (dyn Fn(usize, usize) + Sync),
     done: AtomicUsize,
     of: AtomicUsize,
 }
 
-impl Watch for Steps<'_> {
+impl PaperWatch for StepWatch<'_> {
     fn planned(&self, runs: usize, _: u64, _: &[&str]) {
         self.of.store(runs, Ordering::Relaxed);
     }
@@ -175,18 +175,21 @@ impl Watch for Steps<'_> {
 /// Runs everything, as many at a time as the current rayon pool has threads. Traces are looked for
 /// in `folders`, in order. `step` hears how many runs are done, of how many.
 pub fn reproduce<'a>(
-    paper: &'a Paper,
+    paper: &'a PaperFile,
     folders: &[PathBuf],
     step: &(dyn Fn(usize, usize) + Sync),
-) -> Result<Reproduction<'a>, EvidenceError> {
-    let watch = Steps { step, done: AtomicUsize::new(0), of: AtomicUsize::new(0) };
-    reproduce_with(paper, Options { folders, found: None, quick: false, kept: None, on: None, watch: &watch })
+) -> Result<PaperReproduction<'a>, EvidenceError> {
+    let watch = StepWatch { step, done: AtomicUsize::new(0), of: AtomicUsize::new(0) };
+    reproduce_with(paper, ReproduceOptions { folders, found: None, quick: false, kept: None, on: None, watch: &watch })
 }
 
 /// The same, as the options say.
-pub fn reproduce_with<'a>(paper: &'a Paper, options: Options<'_>) -> Result<Reproduction<'a>, EvidenceError> {
-    let Options { folders, found, quick, kept, on, watch } = options;
-    let mut plan = Plan::of(paper, folders, found, quick)?;
+pub fn reproduce_with<'a>(
+    paper: &'a PaperFile,
+    options: ReproduceOptions<'_>,
+) -> Result<PaperReproduction<'a>, EvidenceError> {
+    let ReproduceOptions { folders, found, quick, kept, on, watch } = options;
+    let mut plan = PaperPlan::of(paper, folders, found, quick)?;
     if kept.is_some() {
         plan.look_into_traces()?;
     }
@@ -200,7 +203,7 @@ pub fn reproduce_with<'a>(paper: &'a Paper, options: Options<'_>) -> Result<Repr
         watch.ends(&info, known);
         Ok::<_, EvidenceError>(results)
     })?;
-    let mut results = vec![Results::default(); paper.workload.len()];
+    let mut results = vec![WorkloadResults::default(); paper.workload.len()];
     for (task, found) in plan.tasks.iter().zip(all) {
         // Policies in the outer loop, sizes in the inner one.
         let mut found = found.into_iter();
@@ -232,14 +235,14 @@ pub fn reproduce_with<'a>(paper: &'a Paper, options: Options<'_>) -> Result<Repr
         }
     }
     let examples = paper.example.iter().map(work).collect::<Result<_, _>>()?;
-    Ok(Reproduction { paper, findings, also, examples, results, quick })
+    Ok(PaperReproduction { paper, findings, also, examples, results, quick })
 }
 
 /// Runs a task, or takes its results from where they are kept; and whether it did that.
 fn carry_out(
-    plan: &Plan<'_>,
-    task: &Task<'_>,
-    Options { kept, on: other, watch, .. }: Options<'_>,
+    plan: &PaperPlan<'_>,
+    task: &PaperTask<'_>,
+    ReproduceOptions { kept, on: other, watch, .. }: ReproduceOptions<'_>,
 ) -> Result<(Vec<ReportRun>, bool), EvidenceError> {
     let Some(kept) = kept else { return Ok((simulate(plan, task, other)?, false)) };
     let key = plan.key(kept, task)?;
@@ -254,7 +257,11 @@ fn carry_out(
 }
 
 /// Runs a task, here or elsewhere.
-fn simulate(plan: &Plan<'_>, task: &Task<'_>, other: Option<&dyn Elsewhere>) -> Result<Vec<ReportRun>, EvidenceError> {
+fn simulate(
+    plan: &PaperPlan<'_>,
+    task: &PaperTask<'_>,
+    other: Option<&dyn RemoteRunner>,
+) -> Result<Vec<ReportRun>, EvidenceError> {
     let group = plan.group(task)?;
     let results = match other {
         Some(other) => other.whole(&group),
@@ -266,7 +273,7 @@ fn simulate(plan: &Plan<'_>, task: &Task<'_>, other: Option<&dyn Elsewhere>) -> 
 
 /// The workloads on which a claim is tried together: each that stands for its only one; or, if it
 /// names several, one for each, all of the same kind.
-fn groups(paper: &Paper, claim: &Claim) -> Vec<Vec<usize>> {
+fn groups(paper: &PaperFile, claim: &PaperClaim) -> Vec<Vec<usize>> {
     let stand_for = |name: &String| {
         let all = paper.workload.iter().enumerate();
         let name = name.clone();
@@ -275,15 +282,15 @@ fn groups(paper: &Paper, claim: &Claim) -> Vec<Vec<usize>> {
     if let [only] = claim.workload.all() {
         return stand_for(only).map(|index| vec![index]).collect();
     }
-    let of_kind = |kind: Provenance| {
+    let of_kind = |kind: WorkloadProvenance| {
         let names = claim.workload.all().iter();
         names.map(|name| stand_for(name).find(|&index| paper.workload[index].provenance == kind)).collect()
     };
-    Provenance::ALL.into_iter().filter_map(of_kind).collect()
+    WorkloadProvenance::ALL.into_iter().filter_map(of_kind).collect()
 }
 
 /// The improvements of one pair of policies on one workload at one buffer size, one per seed.
-enum Pair {
+enum PairOutcome {
     Improvements(Vec<f64>),
     NothingEvicted,
     Saturated,
@@ -291,21 +298,21 @@ enum Pair {
 }
 
 fn pair(
-    (claim, at): (&Claim, &str),
+    (claim, at): (&PaperClaim, &str),
     on: &WorkloadEntry,
-    results: &Results,
+    results: &WorkloadResults,
     (new, than): (&str, &str),
     (new_cache, than_cache): (u64, u64),
-) -> Result<Pair, ScenarioError> {
+) -> Result<PairOutcome, ScenarioError> {
     let runs = [(at, new, new_cache), (claim.than_at(at), than, than_cache)];
     let found = runs.map(|(variant, policy, cache)| results.of(variant, policy, cache));
     if found.iter().copied().flatten().all(|run| figures::EVICTIONS.of(run) == Some(0.0)) {
-        return Ok(Pair::NothingEvicted);
+        return Ok(PairOutcome::NothingEvicted);
     }
     let references = claim.relative_to.as_ref().map(|variant| runs.map(|(_, p, c)| results.of(variant, p, c)));
     let saturated = |of: &[&[ReportRun]; 2]| of.iter().copied().flatten().any(ReportRun::is_saturated);
     if saturated(&found) || references.as_ref().is_some_and(saturated) {
-        return Ok(Pair::Saturated);
+        return Ok(PairOutcome::Saturated);
     }
     // The same seed is the same trace, so that runs are compared in pairs.
     let of = |side: usize, seed: usize| {
@@ -326,16 +333,16 @@ fn pair(
     });
     let improvements = improvements.collect::<Result<Vec<f64>, ScenarioError>>()?;
     let finite = improvements.iter().all(|improvement| improvement.is_finite());
-    Ok(if finite { Pair::Improvements(improvements) } else { Pair::WithoutBase })
+    Ok(if finite { PairOutcome::Improvements(improvements) } else { PairOutcome::WithoutBase })
 }
 
 fn compare<'a>(
-    claim: &'a Claim,
+    claim: &'a PaperClaim,
     at: &'a str,
-    paper: &'a Paper,
+    paper: &'a PaperFile,
     on: &[usize],
-    results: &[Results],
-) -> Result<Finding<'a>, ScenarioError> {
+    results: &[WorkloadResults],
+) -> Result<ClaimFinding<'a>, ScenarioError> {
     let entries: Vec<&WorkloadEntry> = on.iter().map(|&index| &paper.workload[index]).collect();
     let run = on.iter().all(|&index| !results[index].is_empty());
     // Per size: the improvements of every pair on every workload, per seed.
@@ -346,10 +353,10 @@ fn compare<'a>(
         for (&index, entry) in on.iter().zip(&entries) {
             for (new, than) in claim.new.all().iter().zip(claim.than.all()) {
                 match pair((claim, at), entry, &results[index], (new, than), caches)? {
-                    Pair::Improvements(of_seeds) => there.push(of_seeds),
-                    Pair::NothingEvicted => {}
-                    Pair::Saturated => any_saturated = true,
-                    Pair::WithoutBase => any_without_base = true,
+                    PairOutcome::Improvements(of_seeds) => there.push(of_seeds),
+                    PairOutcome::NothingEvicted => {}
+                    PairOutcome::Saturated => any_saturated = true,
+                    PairOutcome::WithoutBase => any_without_base = true,
                 }
             }
         }
@@ -364,18 +371,18 @@ fn compare<'a>(
         }
     }
     let measured = match claim.over {
-        Over::Each => sizes.iter().map(|(cache, there)| (*cache, mean_by_seed(there))).collect(),
-        Over::Mean => {
+        ClaimOver::Each => sizes.iter().map(|(cache, there)| (*cache, mean_by_seed(there))).collect(),
+        ClaimOver::Mean => {
             let all: Vec<Vec<f64>> = sizes.iter().flat_map(|(_, there)| there.clone()).collect();
             sizes.first().map(|(cache, _)| (*cache, mean_by_seed(&all))).into_iter().collect()
         }
-        Over::Best => {
+        ClaimOver::Best => {
             let single = sizes.iter().flat_map(|(cache, there)| there.iter().map(|x| (*cache, Estimate::of(x))));
             single.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).into_iter().collect::<Vec<_>>()
         }
     };
     let grades = measured.iter().map(|(_, e)| ClaimGrade::of(claim, e)).collect();
-    Ok(Finding { claim, at, on: entries, run, measured, without_evictions, saturated, without_base, grades })
+    Ok(ClaimFinding { claim, at, on: entries, run, measured, without_evictions, saturated, without_base, grades })
 }
 
 /// The mean over all, seed by seed, with its interval over the seeds.
@@ -386,9 +393,9 @@ fn mean_by_seed(all: &[Vec<f64>]) -> Estimate {
 }
 
 /// Works an example through.
-fn work(example: &Example) -> Result<ExampleFinding<'_>, EvidenceError> {
-    struct Writes<'a>(&'a Example);
-    impl Visitor for Writes<'_> {
+fn work(example: &WorkedExample) -> Result<ExampleFinding<'_>, EvidenceError> {
+    struct ExampleWrites<'a>(&'a WorkedExample);
+    impl Visitor for ExampleWrites<'_> {
         type Out = Vec<u32>;
 
         fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, _built: Built) -> Vec<u32> {
@@ -409,6 +416,6 @@ fn work(example: &Example) -> Result<ExampleFinding<'_>, EvidenceError> {
     let spec: PolicySpec = example.policy.parse().map_err(|error| wrong(&error))?;
     let config =
         BufferConfig { capacity_pages: example.capacity, pages_per_block: example.pages_per_block, elements: 1 };
-    let evicted = buffer::build(&spec, config, Writes(example)).map_err(|error| wrong(&error))?;
+    let evicted = buffer::build(&spec, config, ExampleWrites(example)).map_err(|error| wrong(&error))?;
     Ok(ExampleFinding { example, evicted })
 }

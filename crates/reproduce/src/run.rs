@@ -7,7 +7,7 @@ use destage_scenario::{ScenarioError, Settings};
 use destage_sim::buffer::{RunResult, SimError};
 use destage_sim::experiment::{Input, Resources};
 use destage_sweep::SweepError;
-use destage_trace::{Source, Synth, SynthError, TraceError};
+use destage_trace::{SynthError, SynthTrace, TraceError, TraceSource};
 
 /// Why evidence could not be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum EvidenceError {
 pub(crate) const PAGE: u64 = 4096;
 
 /// Hears what is being done.
-pub(crate) type Step<'a> = &'a (dyn Fn(&str) + Sync);
+pub(crate) type StepListener<'a> = &'a (dyn Fn(&str) + Sync);
 
 #[expect(clippy::needless_pass_by_value, reason = "numbers and texts are given as they come")]
 pub(crate) fn pair(key: &'static str, value: impl ToString) -> (&'static str, String) {
@@ -55,7 +55,7 @@ pub(crate) fn percent(deviation: f64) -> String {
 const RESOURCES: Resources<'static> = Resources { threads: 1, memory_bytes: 4 << 30, stop: None };
 
 /// Opens the requests of an experiment, anew each time.
-pub(crate) type Open<'a> = &'a mut dyn FnMut() -> Result<Box<dyn Source>, TraceError>;
+pub(crate) type OpenRequests<'a> = &'a mut dyn FnMut() -> Result<Box<dyn TraceSource>, TraceError>;
 
 /// The settings, and the requests as they are named: `open` opens them.
 fn described(workload: &str, pairs: &[(&str, String)]) -> Result<(Settings, Requests), ScenarioError> {
@@ -66,13 +66,13 @@ fn described(workload: &str, pairs: &[(&str, String)]) -> Result<(Settings, Requ
     Ok((settings, Requests::named(workload)))
 }
 
-fn input(open: Open<'_>) -> impl FnMut() -> Result<Input, TraceError> {
+fn input(open: OpenRequests<'_>) -> impl FnMut() -> Result<Input, TraceError> {
     || Ok(Input { source: open()?, format: "synthetic".into() })
 }
 
 /// Runs buffers as `pairs` of keys and values of `destage sim` describe over the requests that `open`
 /// gives anew each time, on one thread; `workload` names them.
-pub fn run(workload: &str, pairs: &[(&str, String)], open: Open<'_>) -> Result<Vec<RunResult>, EvidenceError> {
+pub fn run(workload: &str, pairs: &[(&str, String)], open: OpenRequests<'_>) -> Result<Vec<RunResult>, EvidenceError> {
     let (settings, named) = described(workload, pairs)?;
     let experiment = sim::experiment(&settings, &named)?;
     let report = experiment.run(RESOURCES, &mut input(open), &|_| {});
@@ -81,12 +81,12 @@ pub fn run(workload: &str, pairs: &[(&str, String)], open: Open<'_>) -> Result<V
 }
 
 /// Makes a synthetic workload from settings of `destage trace synth`.
-pub(crate) fn synthetic(pairs: &[(&str, String)]) -> Result<Synth, ScenarioError> {
+pub(crate) fn synthetic(pairs: &[(&str, String)]) -> Result<SynthTrace, ScenarioError> {
     let mut settings = Settings::new(SYNTH);
     for (key, value) in pairs {
         settings.set(&format!("{key}={value}"))?;
     }
-    Synth::new(synth::spec(&settings)?).map_err(|error: SynthError| ScenarioError::new(error))
+    SynthTrace::new(synth::spec(&settings)?).map_err(|error: SynthError| ScenarioError::new(error))
 }
 
 /// Returns the one result of a run over such a workload.
@@ -96,7 +96,7 @@ pub(crate) fn run_synthetic(
     workload: &[(&str, String)],
 ) -> Result<RunResult, EvidenceError> {
     synthetic(workload)?;
-    let mut open = || -> Result<Box<dyn Source>, TraceError> {
+    let mut open = || -> Result<Box<dyn TraceSource>, TraceError> {
         let source = synthetic(workload).expect("it was made once already");
         Ok(Box::new(source))
     };

@@ -1,16 +1,16 @@
 //! The score of a paper: one line per claim that it makes, and one per figure that it prints.
 
 use crate::grade::ClaimGrade;
-use crate::reproduce::Finding;
+use crate::reproduce::ClaimFinding;
 
 /// Counts grades.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GradeCounts([usize; ClaimGrade::ALL.len()]);
 
 impl GradeCounts {
-    /// Counts claims of a paper, each on its [nearest](crate::reproduce::Reproduction::nearest) workload. Other readings of a
+    /// Counts claims of a paper, each on its [nearest](crate::reproduce::PaperReproduction::nearest) workload. Other readings of a
     /// claim are left out.
-    pub fn of_claims(nearest: &[&Finding<'_>]) -> Self {
+    pub fn of_claims(nearest: &[&ClaimFinding<'_>]) -> Self {
         nearest.iter().filter(|finding| finding.claim.reading_of.is_none()).map(|finding| finding.grade()).collect()
     }
 

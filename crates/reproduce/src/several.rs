@@ -6,14 +6,14 @@ use serde::Deserialize;
 /// One or several of something.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub enum Several {
+pub enum OneOrMany {
     /// One.
     One(String),
     /// Several.
     Many(Vec<String>),
 }
 
-impl Several {
+impl OneOrMany {
     /// All of them.
     pub fn all(&self) -> &[String] {
         match self {

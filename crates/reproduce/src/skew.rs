@@ -6,7 +6,7 @@ use std::fmt::Write;
 use destage_sim::measure::Estimate;
 
 use crate::parallel;
-use crate::run::{EvidenceError, PAGE, Step, pair, percent, run_synthetic};
+use crate::run::{EvidenceError, PAGE, StepListener, pair, percent, run_synthetic};
 
 /// Bounds the deviation from the others' figures. How many blocks they are of, and of how many pages, is not told, and
 /// moves the amplification under skew by some percent.
@@ -93,7 +93,11 @@ fn measured(effort: SkewEffort, collector: &SkewCollector, footprint: &str) -> R
 }
 
 /// Returns the table, and adds a line to `failures` for each figure that is out of bounds.
-pub(crate) fn skew(effort: SkewEffort, step: Step, failures: &mut Vec<String>) -> Result<String, EvidenceError> {
+pub(crate) fn skew(
+    effort: SkewEffort,
+    step: StepListener,
+    failures: &mut Vec<String>,
+) -> Result<String, EvidenceError> {
     let mut out = format!(
         "\n## Write amplification under skew\n\n\
          Writes of single pages, scattered over the addresses, to a device of {} blocks of {PAGES_PER_BLOCK} pages that exports 87.5 % \

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::grade::ClaimGrade;
 use crate::reasons::reasons;
 use crate::report::{claimed, measured};
-use crate::reproduce::Reproduction;
+use crate::reproduce::PaperReproduction;
 use crate::score::GradeCounts;
 use crate::{prose, report};
 
@@ -15,15 +15,15 @@ const RULE: &str = "Each claim of a paper counts once, on the workload nearest t
 
 /// The papers that were reproduced, one after the other: what the summary needs of them.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
+pub struct PaperSummary {
     rows: Vec<(String, GradeCounts)>,
     sections: String,
     quick: bool,
 }
 
-impl Summary {
+impl PaperSummary {
     /// Adds a paper.
-    pub fn add(&mut self, reproduction: &Reproduction<'_>) {
+    pub fn add(&mut self, reproduction: &PaperReproduction<'_>) {
         let paper = reproduction.paper;
         self.quick |= reproduction.quick;
         let nearest = reproduction.nearest();

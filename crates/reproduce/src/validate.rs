@@ -10,16 +10,16 @@ use crate::parallel;
 use destage_policy::buffer::policies;
 use destage_sim::buffer::RunResult;
 use destage_sim::measure::Estimate;
-use destage_trace::{Source, TraceError};
+use destage_trace::{TraceError, TraceSource};
 
 use crate::peers;
-use crate::run::{EvidenceError, PAGE, Step, pair, percent, run, run_synthetic, synthetic};
+use crate::run::{EvidenceError, PAGE, StepListener, pair, percent, run, run_synthetic, synthetic};
 use crate::skew::{SkewEffort, skew};
 use crate::theory::{greedy_write_amplification, greedy_write_amplification_of_large_blocks, md1_wait};
 
 /// How much is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Effort {
+pub struct ValidationEffort {
     /// Erase blocks of the device whose write amplification is measured.
     pub blocks: u32,
     /// How many times that device is overwritten while it is measured; as many times it is aged
@@ -35,14 +35,14 @@ pub struct Effort {
     pub queue_seeds: u64,
 }
 
-impl Effort {
+impl ValidationEffort {
     /// What docs/validation.md shows.
     pub const FULL: Self =
         Self { blocks: 4096, overwrites: 10, seeds: 5, skew_seeds: 3, queue_requests: 1_000_000, queue_seeds: 20 };
 }
 
 /// What was found.
-pub struct Validation {
+pub struct ValidationReport {
     /// As Markdown.
     pub markdown: String,
     /// The checks that failed, one line each.
@@ -54,7 +54,7 @@ const TOLERANCE: f64 = 0.02;
 
 /// Checks everything; `step` hears what is being done. As many runs at a time as the current rayon
 /// pool has threads.
-pub fn validate(effort: Effort, step: Step) -> Result<Validation, EvidenceError> {
+pub fn validate(effort: ValidationEffort, step: StepListener) -> Result<ValidationReport, EvidenceError> {
     let mut failures = Vec::new();
     let mut out = String::new();
     let under_skew = SkewEffort { blocks: effort.blocks, overwrites: effort.overwrites, seeds: effort.skew_seeds };
@@ -76,11 +76,11 @@ pub fn validate(effort: Effort, step: Step) -> Result<Validation, EvidenceError>
         0 => write!(out, "\n## Verdict\n\nEvery check holds.\n"),
         n => write!(out, "\n## Verdict\n\n{n} checks fail:\n\n- {}\n", failures.join("\n- ")),
     };
-    Ok(Validation { markdown: out, failures })
+    Ok(ValidationReport { markdown: out, failures })
 }
 
 /// A cell of the table of write amplifications.
-struct Amplification {
+struct AmplificationCell {
     pages: u32,
     nominal: f64,
     rho: f64,
@@ -91,7 +91,7 @@ struct Amplification {
 /// percent.
 const MIN_FREE_BP: u32 = 50;
 
-fn amplification(effort: Effort, pages: u32, nominal: f64) -> Result<Amplification, EvidenceError> {
+fn amplification(effort: ValidationEffort, pages: u32, nominal: f64) -> Result<AmplificationCell, EvidenceError> {
     let blocks = f64::from(effort.blocks);
     // Between one and two blocks beyond the threshold are free on average; the exact figure is
     // measured.
@@ -128,10 +128,14 @@ fn amplification(effort: Effort, pages: u32, nominal: f64) -> Result<Amplificati
         Ok::<_, EvidenceError>((rho, ssd.collection_amplification.expect("writes")))
     })?;
     let (rhos, measured): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
-    Ok(Amplification { pages, nominal, rho: Estimate::of(&rhos).mean, measured: Estimate::of(&measured) })
+    Ok(AmplificationCell { pages, nominal, rho: Estimate::of(&rhos).mean, measured: Estimate::of(&measured) })
 }
 
-fn write_amplification(effort: Effort, step: Step, failures: &mut Vec<String>) -> Result<String, EvidenceError> {
+fn write_amplification(
+    effort: ValidationEffort,
+    step: StepListener,
+    failures: &mut Vec<String>,
+) -> Result<String, EvidenceError> {
     let mut out = format!(
         "\n## Write amplification of greedy cleaning\n\n\
          Uniform random writes of single pages to a device of {} blocks that is full and was aged by {n} random overwrites; \
@@ -171,7 +175,7 @@ fn write_amplification(effort: Effort, step: Step, failures: &mut Vec<String>) -
     Ok(out)
 }
 
-fn queue(effort: Effort, step: Step, failures: &mut Vec<String>) -> Result<String, EvidenceError> {
+fn queue(effort: ValidationEffort, step: StepListener, failures: &mut Vec<String>) -> Result<String, EvidenceError> {
     // 25 us, and eight sectors of 528 B at 25 ns a byte.
     const SERVICE: f64 = 130_600.0;
     let mut out = format!(
@@ -238,9 +242,9 @@ fn queue(effort: Effort, step: Step, failures: &mut Vec<String>) -> Result<Strin
 }
 
 /// A law: its name, and its two sides for a result.
-type Law = (&'static str, fn(&RunResult) -> (u64, u64));
+type ConservationLaw = (&'static str, fn(&RunResult) -> (u64, u64));
 
-const LAWS: &[Law] = &[
+const LAWS: &[ConservationLaw] = &[
     ("requests simulated = requests read", |r| {
         (r.counters.requests, r.context.input.trace_requests - r.context.input.left_out_requests)
     }),
@@ -277,7 +281,7 @@ const LAWS: &[Law] = &[
     }),
 ];
 
-fn laws(step: Step, failures: &mut Vec<String>) -> Result<String, EvidenceError> {
+fn laws(step: StepListener, failures: &mut Vec<String>) -> Result<String, EvidenceError> {
     step("conservation laws");
     let names = |chooses: bool| {
         let named = policies().iter().filter(|policy| policy.chooses_channels == chooses);
@@ -305,7 +309,8 @@ fn laws(step: Step, failures: &mut Vec<String>) -> Result<String, EvidenceError>
         pair("arrivals", "poisson:10ms"),
     ];
     synthetic(&workload)?;
-    let mut open = || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(synthetic(&workload).expect("made once"))) };
+    let mut open =
+        || -> Result<Box<dyn TraceSource>, TraceError> { Ok(Box::new(synthetic(&workload).expect("made once"))) };
     let mut results = run("mixed writes", &settings(names(false), "static"), &mut open)?;
     results.extend(run("mixed writes", &settings(names(true), "channels"), &mut open)?);
     let mut out = format!(

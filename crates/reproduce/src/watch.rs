@@ -14,7 +14,7 @@ pub struct RunInfo<'a> {
 }
 
 /// Hears of a paper's runs, from several threads.
-pub trait Watch: Sync {
+pub trait PaperWatch: Sync {
     /// So many runs will be made, of so many simulations altogether; these workloads are not here.
     fn planned(&self, _runs: usize, _weight: u64, _missing: &[&str]) {}
 
@@ -29,4 +29,4 @@ pub trait Watch: Sync {
 }
 
 /// Nobody.
-impl Watch for () {}
+impl PaperWatch for () {}

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use destage_trace::{Arrivals, Footprint, Length, Share, SizeMix, SynthSpec, Volumes};
+use destage_trace::{AccessFootprint, ArrivalProcess, PercentShare, SizeMix, SynthLength, SynthSpec, SynthVolumes};
 
 use crate::key::{count, joined};
 use crate::quantity as q;
@@ -23,8 +23,8 @@ declare_settings! {
         "Request sizes and their weights",
         parsed,
     );
-    const READ: Setting<Share> = Setting::one("read", "PERCENT", "0", AppliesTo::All, "Share of reads", parsed);
-    const DISCARD: Setting<Share> = Setting::one(
+    const READ: Setting<PercentShare> = Setting::one("read", "PERCENT", "0", AppliesTo::All, "Share of reads", parsed);
+    const DISCARD: Setting<PercentShare> = Setting::one(
         "discard",
         "PERCENT",
         "0",
@@ -32,7 +32,7 @@ declare_settings! {
         "Share of discards",
         parsed,
     );
-    const ARRIVALS: Setting<Arrivals> = Setting::one(
+    const ARRIVALS: Setting<ArrivalProcess> = Setting::one(
         "arrivals",
         "PROCESS",
         "poisson:1ms",
@@ -40,7 +40,7 @@ declare_settings! {
         "closed (all at 0), constant:TIME, poisson:MEAN, or on-off:INTERVAL,ON,OFF (bursts)",
         parsed,
     );
-    const SEQUENTIAL: Setting<Share> = Setting::one(
+    const SEQUENTIAL: Setting<PercentShare> = Setting::one(
         "sequential",
         "PERCENT",
         "0",
@@ -48,7 +48,7 @@ declare_settings! {
         "Share of requests that begin where the one before of their kind ended",
         parsed,
     );
-    const FOOTPRINT: Setting<Footprint> = Setting::one(
+    const FOOTPRINT: Setting<AccessFootprint> = Setting::one(
         "footprint",
         "FOOTPRINT",
         "uniform",
@@ -66,7 +66,7 @@ declare_settings! {
         q::bytes,
     );
     const SPACE: Setting<u64> = Setting::one("space", "SIZE", "1GiB", AppliesTo::All, "Size of each volume", q::bytes);
-    const VOLUMES: Setting<Volumes> = Setting::one(
+    const VOLUMES: Setting<SynthVolumes> = Setting::one(
         "volumes",
         "COUNT[:PERCENT]",
         "1",
@@ -88,7 +88,7 @@ declare_settings! {
     /// Lists the settings of a trace beside those of its stream.
     table TRACE;
 
-    pub(crate) const LENGTH: Setting<Length> = Setting::one(
+    pub(crate) const LENGTH: Setting<SynthLength> = Setting::one(
         "length",
         "REQUESTS|TIME",
         "100000",
@@ -143,7 +143,7 @@ pub fn spec(settings: &Settings) -> Result<SynthSpec, ScenarioError> {
 }
 
 /// The stream that settings with the keys of [`STREAM`] describe.
-pub(crate) fn stream(settings: &Settings, length: Length, seed: u64) -> Result<SynthSpec, ScenarioError> {
+pub(crate) fn stream(settings: &Settings, length: SynthLength, seed: u64) -> Result<SynthSpec, ScenarioError> {
     Ok(SynthSpec {
         length,
         sizes: SIZES.get(settings)?,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use destage_plan::Nanos;
 use destage_plan::names::nearest;
-use destage_trace::{Length, Mix, MixSpec, Part, Stripe};
+use destage_trace::{AddressStripe, MixPart, MixSpec, MixTrace, SynthLength};
 use toml::de::{DeTable, DeValue};
 
 use crate::key::{count, joined};
@@ -42,7 +42,7 @@ declare_settings! {
         "A paper's own synthetic workload, or a stand-in for a trace",
         kind,
     );
-    const LENGTH: Setting<Length> = synth::LENGTH.without_default();
+    const LENGTH: Setting<SynthLength> = synth::LENGTH.without_default();
     const SEED: Setting<u64> = synth::SEED;
 }
 
@@ -50,7 +50,7 @@ declare_settings! {
     /// Lists the keys of a part beside those of its stream.
     table PART_KEYS;
 
-    const PART_LENGTH: Setting<Length> = Setting::one(
+    const PART_LENGTH: Setting<SynthLength> = Setting::one(
         "length",
         "REQUESTS|TIME",
         "",
@@ -68,7 +68,7 @@ declare_settings! {
         "The number of its first volume",
         q::count32,
     );
-    const STRIPE: Setting<Stripe> = Setting::one(
+    const STRIPE: Setting<AddressStripe> = Setting::one(
         "stripe",
         "WINDOW/PERIOD",
         "",
@@ -344,9 +344,9 @@ impl Workload {
 
     /// Makes it so many times as short: its length, and those of its parts and when they begin.
     pub fn shorten(&mut self, times: u64) -> Result<(), ScenarioError> {
-        let shorter = |length: Length| match length {
-            Length::Requests(n) => (n / times).max(1).to_string(),
-            Length::Duration(time) => format!("{}ns", (time.0 / times).max(1)),
+        let shorter = |length: SynthLength| match length {
+            SynthLength::Requests(n) => (n / times).max(1).to_string(),
+            SynthLength::Duration(time) => format!("{}ns", (time.0 / times).max(1)),
         };
         let mut changes = vec![format!("length={}", shorter(LENGTH.get(&self.settings)?))];
         for (number, (_, part)) in self.parts.iter().enumerate() {
@@ -361,8 +361,8 @@ impl Workload {
     /// What its settings describe.
     pub fn spec(&self) -> Result<MixSpec, ScenarioError> {
         let parts = self.parts.iter().map(|(_, part)| {
-            let length = PART_LENGTH.optional(part)?.unwrap_or(Length::Requests(u64::MAX));
-            Ok(Part {
+            let length = PART_LENGTH.optional(part)?.unwrap_or(SynthLength::Requests(u64::MAX));
+            Ok(MixPart {
                 // The mix gives each part its seed.
                 spec: synth::stream(part, length, 0)?,
                 start: START.get(part)?,
@@ -383,7 +383,7 @@ impl Workload {
     /// # Errors
     /// File and line of the part and key of a value that cannot be used, or that does not go with
     /// another.
-    pub fn open(&self) -> Result<Mix, ScenarioError> {
+    pub fn open(&self) -> Result<MixTrace, ScenarioError> {
         let changed = |error: ScenarioError| match &self.changes[..] {
             [] => error,
             changes => ScenarioError::new(format_args!("{error} (changed by {})", changes.join(" "))),
@@ -398,6 +398,6 @@ impl Workload {
             }
         };
         // A value may stand in a change and not in the file that the error names.
-        Mix::new(self.spec().map_err(changed)?).map_err(|wrong| changed(wrong_key(wrong)))
+        MixTrace::new(self.spec().map_err(changed)?).map_err(|wrong| changed(wrong_key(wrong)))
     }
 }

@@ -22,7 +22,7 @@ use destage_policy::buffer::policies;
 use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig, RunResult};
 use destage_sim::experiment::{Input, Resources, TraceReplay};
 use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
-use destage_trace::{BATCH_REQUESTS, Rw80, Source, TraceError};
+use destage_trace::{BATCH_REQUESTS, Rw80, TraceError, TraceSource};
 
 const PAGE: u64 = 4096;
 
@@ -69,7 +69,7 @@ struct Made<T> {
     make: fn(&T) -> Request,
 }
 
-impl<T: Send + Sync> Source for Made<T> {
+impl<T: Send + Sync> TraceSource for Made<T> {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         let end = self.from.len().min(self.next + BATCH_REQUESTS);
         out.clear();

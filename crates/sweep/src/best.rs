@@ -24,7 +24,7 @@ pub struct BestRun {
 }
 
 /// Collects them.
-pub(crate) struct Bests {
+pub(crate) struct BestCollector {
     objective: Option<Objective>,
     of_traces: Vec<OfTrace>,
 }
@@ -36,7 +36,7 @@ struct OfTrace {
     best: Vec<(f64, BestRun)>,
 }
 
-impl Bests {
+impl BestCollector {
     pub(crate) fn new(objective: Option<Objective>) -> Self {
         Self { objective, of_traces: Vec::new() }
     }

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::SweepError;
-use crate::grid::{Axis, Grid};
+use crate::grid::{GridAxis, KeyGrid};
 use crate::traces::TraceName;
 
 /// Settings that say how something is carried out or shown, and that a sweep takes.
@@ -18,17 +18,17 @@ const TAKEN: [&str; 4] = [THREADS.name(), MEMORY.name(), OBJECTIVE.name(), PROGR
 
 /// What a sweep file says: settings that all runs share, traces, and the grid.
 #[derive(Debug)]
-pub struct Description {
+pub struct SweepDescription {
     /// The file, from whose folder names in it begin.
     pub(crate) file: PathBuf,
     pub(crate) scenario: Settings,
     /// None: the one that the scenario names.
     pub(crate) traces: Vec<TraceName>,
     /// United.
-    pub(crate) grids: Vec<Grid>,
+    pub(crate) grids: Vec<KeyGrid>,
 }
 
-impl Description {
+impl SweepDescription {
     /// Reads a sweep file.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Description {
         };
         let parsed = DeTable::parse(text);
         let table = parsed.map_err(|error| wrong(error.span().map_or(0, |span| span.start), &error.message()))?;
-        let within = Within { file, text };
+        let within = FileText { file, text };
         let mut description =
             Self { file: file.to_owned(), scenario: Settings::new(SIM), traces: Vec::new(), grids: Vec::new() };
         for (name, value) in table.get_ref() {
@@ -112,12 +112,12 @@ impl Description {
 const GRID: &str = "'grid' is a table of keys with lists of values, or several of them ([[grid]])";
 
 /// A file and its text.
-struct Within<'a> {
+struct FileText<'a> {
     file: &'a Path,
     text: &'a str,
 }
 
-impl Within<'_> {
+impl FileText<'_> {
     fn wrong(&self, offset: usize, what: impl std::fmt::Display) -> SweepError {
         SweepError::new(what).at(format_args!("{}, line {}", self.file.display(), line_of(self.text, offset)))
     }
@@ -165,16 +165,16 @@ impl Within<'_> {
             .map_err(|error| self.wrong(at, error))
     }
 
-    fn grid(&self, table: &DeTable<'_>, at: usize) -> Result<Grid, SweepError> {
+    fn grid(&self, table: &DeTable<'_>, at: usize) -> Result<KeyGrid, SweepError> {
         let mut axes = Vec::new();
         self.axes("", table, &mut axes)?;
         if axes.is_empty() {
             return Err(self.wrong(at, "the grid is empty: give at least one key with a list of values"));
         }
-        Grid::new(axes).map_err(|error| self.wrong(at, error))
+        KeyGrid::new(axes).map_err(|error| self.wrong(at, error))
     }
 
-    fn axes(&self, prefix: &str, table: &DeTable<'_>, axes: &mut Vec<Axis>) -> Result<(), SweepError> {
+    fn axes(&self, prefix: &str, table: &DeTable<'_>, axes: &mut Vec<GridAxis>) -> Result<(), SweepError> {
         for (name, value) in table {
             let full = format!("{prefix}{}", name.get_ref());
             let at = name.span().start;
@@ -214,7 +214,7 @@ impl Within<'_> {
                 }
                 values.push(of);
             }
-            axes.push(Axis { key: key.name, values });
+            axes.push(GridAxis { key: key.name, values });
         }
         Ok(())
     }

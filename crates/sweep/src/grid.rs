@@ -7,7 +7,7 @@ const MOST: usize = 1_000_000;
 
 /// A key and its values.
 #[derive(Clone, Debug)]
-pub(crate) struct Axis {
+pub(crate) struct GridAxis {
     pub(crate) key: &'static str,
     /// Each as it is given to the settings.
     pub(crate) values: Vec<Vec<String>>,
@@ -15,23 +15,23 @@ pub(crate) struct Axis {
 
 /// A block of keys with values.
 #[derive(Clone, Debug)]
-pub(crate) struct Grid {
+pub(crate) struct KeyGrid {
     /// What all points have.
     shared: Vec<(&'static str, Vec<String>)>,
-    axes: Vec<Axis>,
+    axes: Vec<GridAxis>,
 }
 
 /// Values of all keys of a grid.
-pub(crate) struct Point<'a> {
+pub(crate) struct GridPoint<'a> {
     pub(crate) given: Vec<(&'static str, &'a [String])>,
 }
 
-impl Grid {
+impl KeyGrid {
     /// The grid of these keys, in whose points the last varies first.
     ///
     /// # Errors
     /// If there are too many.
-    pub(crate) fn new(axes: Vec<Axis>) -> Result<Self, String> {
+    pub(crate) fn new(axes: Vec<GridAxis>) -> Result<Self, String> {
         let (shared, axes): (Vec<_>, Vec<_>) = axes.into_iter().partition(|axis| SHARED.contains(&axis.key));
         let count = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.values.len()));
         if count.is_none_or(|count| count > MOST) {
@@ -47,7 +47,7 @@ impl Grid {
     }
 
     /// All points, in order.
-    pub(crate) fn points(&self) -> impl Iterator<Item = Point<'_>> {
+    pub(crate) fn points(&self) -> impl Iterator<Item = GridPoint<'_>> {
         let count: usize = self.axes.iter().map(|axis| axis.values.len()).product();
         (0..count).map(|number| {
             let mut left = number;
@@ -59,12 +59,12 @@ impl Grid {
             }
             given.reverse();
             given.extend(self.shared.iter().map(|(key, values)| (*key, values.as_slice())));
-            Point { given }
+            GridPoint { given }
         })
     }
 }
 
-impl Point<'_> {
+impl GridPoint<'_> {
     /// What tells the point from others.
     pub(crate) fn named(&self) -> Vec<(&'static str, String)> {
         let own = self.given.iter().filter(|(key, _)| !SHARED.contains(key));
@@ -76,13 +76,13 @@ impl Point<'_> {
 mod tests {
     use super::*;
 
-    fn axis(key: &'static str, values: &[&str]) -> Axis {
-        Axis { key, values: values.iter().map(|value| vec![(*value).to_owned()]).collect() }
+    fn axis(key: &'static str, values: &[&str]) -> GridAxis {
+        GridAxis { key, values: values.iter().map(|value| vec![(*value).to_owned()]).collect() }
     }
 
     #[test]
     fn the_last_key_varies_first_and_what_shares_a_pass_stays_together() {
-        let grid = Grid::new(vec![
+        let grid = KeyGrid::new(vec![
             axis("policy", &["lru", "fab"]),
             axis("page", &["4KiB", "8KiB"]),
             axis("speed", &["1", "2", "4"]),
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(grid.points().next().unwrap().given.last().unwrap().1, ["lru", "fab"]);
         let many: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert!(Grid::new(vec![axis("speed", &many), axis("skip", &many)]).is_err());
-        assert_eq!(Grid::new(vec![axis("policy", &["lru"])]).unwrap().points().count(), 1);
+        assert!(KeyGrid::new(vec![axis("speed", &many), axis("skip", &many)]).is_err());
+        assert_eq!(KeyGrid::new(vec![axis("policy", &["lru"])]).unwrap().points().count(), 1);
     }
 }

@@ -11,17 +11,17 @@ use destage_scenario::{Settings, path_text};
 use destage_sim::experiment::{Resources, Stop};
 use serde::{Deserialize, Serialize};
 
-use crate::prepared::{Counting, Of, Prepared, Wrong};
+use crate::prepared::{FailedPreparation, PreparedExperiment, TraceCounting, TracePart};
 use crate::{SweepError, program, traces};
 
 /// Runs over one trace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Group {
+pub struct SweepGroup {
     /// Which sources the program has that planned it.
     program: String,
     /// The trace; none where a workload is generated.
     trace: Option<GroupTrace>,
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<GroupMember>,
 }
 
 /// A trace, for whoever runs a group over it.
@@ -35,13 +35,13 @@ pub struct GroupTrace {
 
 /// Runs of one experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Member {
+pub(crate) struct GroupMember {
     /// The settings, in which nothing depends on what the trace holds.
     pub(crate) settings: Vec<(String, Vec<String>)>,
     /// What the trace is called.
     pub(crate) trace: String,
     /// Which of the trace's requests, if these are not all that the settings say.
-    pub(crate) of: Of,
+    pub(crate) of: TracePart,
     /// Of keys that vary, what they are here.
     pub(crate) point: Vec<(String, Option<String>)>,
     pub(crate) runs: Vec<MemberRun>,
@@ -59,7 +59,7 @@ pub(crate) struct MemberRun {
 
 /// A run that has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failed {
+pub struct FailedRun {
     /// Its key.
     pub key: String,
     /// Which it is.
@@ -70,15 +70,15 @@ pub struct Failed {
 
 /// What became of a group.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct GroupOutcome {
     /// Rows of runs, as columns.
     pub columns: Vec<Column>,
     /// Runs that have none.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedRun>,
 }
 
-impl Group {
-    pub(crate) fn new(trace: Option<GroupTrace>, members: Vec<Member>) -> Self {
+impl SweepGroup {
+    pub(crate) fn new(trace: Option<GroupTrace>, members: Vec<GroupMember>) -> Self {
         Self { program: program().to_owned(), trace, members }
     }
 
@@ -115,8 +115,8 @@ impl Group {
     /// A group for each of its runs.
     #[must_use]
     pub fn split(&self) -> Vec<Self> {
-        let alone = |member: &Member, run: &MemberRun| Self {
-            members: vec![Member { runs: vec![run.clone()], ..member.clone() }],
+        let alone = |member: &GroupMember, run: &MemberRun| Self {
+            members: vec![GroupMember { runs: vec![run.clone()], ..member.clone() }],
             ..self.clone()
         };
         self.members.iter().flat_map(|member| member.runs.iter().map(move |run| alone(member, run))).collect()
@@ -146,17 +146,17 @@ impl Group {
     }
 
     /// All of its runs without results, for this reason.
-    pub fn failed(&self, error: &str) -> Vec<Failed> {
-        let of = |member: &Member, run: &MemberRun| member.failed(run, error);
+    pub fn failed(&self, error: &str) -> Vec<FailedRun> {
+        let of = |member: &GroupMember, run: &MemberRun| member.failed(run, error);
         self.members.iter().flat_map(|member| member.runs.iter().map(move |run| of(member, run))).collect()
     }
 }
 
-impl Member {
-    fn failed(&self, run: &MemberRun, error: &str) -> Failed {
+impl GroupMember {
+    fn failed(&self, run: &MemberRun, error: &str) -> FailedRun {
         let point = self.point.iter().filter_map(|(key, value)| Some(format!(", {key} = {}", value.as_ref()?)));
         let run_name = format!("{} over {}{}", run.name, self.trace, point.collect::<String>());
-        Failed { key: run.key.clone(), run: run_name, error: error.to_owned() }
+        FailedRun { key: run.key.clone(), run: run_name, error: error.to_owned() }
     }
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn settings_of(settings: &Settings) -> Vec<(String, Vec<String>)> {
 }
 
 /// Settings of these names and values, over the trace in this file.
-fn settings(member: &Member, file: Option<&Path>) -> Result<Settings, SweepError> {
+fn settings(member: &GroupMember, file: Option<&Path>) -> Result<Settings, SweepError> {
     let mut settings = Settings::new(SIM);
     for (name, values) in &member.settings {
         settings.flag(name, values.clone())?;
@@ -184,12 +184,12 @@ fn settings(member: &Member, file: Option<&Path>) -> Result<Settings, SweepError
 }
 
 /// What became of runs of an experiment, by their numbers.
-pub(crate) struct Ended {
+pub(crate) struct EndedRuns {
     pub(crate) found: Vec<(usize, ReportRun)>,
     pub(crate) failed: Vec<(usize, SweepError)>,
 }
 
-impl Member {
+impl GroupMember {
     /// Carries them out on one thread. Devices share `memory` bytes, or as many as the scenario says; one that takes more
     /// may have as much as the scenario says.
     ///
@@ -199,11 +199,11 @@ impl Member {
         &self,
         file: Option<&Path>,
         memory: Option<u64>,
-        counting: Counting,
+        counting: TraceCounting,
         stop: &Stop,
-    ) -> Result<Ended, SweepError> {
+    ) -> Result<EndedRuns, SweepError> {
         let settings = settings(self, file)?;
-        let prepared = Prepared::new(&settings, self.of, &self.trace)?;
+        let prepared = PreparedExperiment::new(&settings, self.of, &self.trace)?;
         let keys = prepared.keys();
         if let Some(run) = self.runs.iter().find(|run| keys.get(run.number) != Some(&run.key)) {
             let what = format!("{} over {} is another run here than where it was planned", run.name, self.trace);
@@ -216,12 +216,12 @@ impl Member {
         let mut failed: Vec<(usize, SweepError)> = Vec::new();
         let attempt =
             |wanted: &[usize], found: &mut Vec<_>| match prepared.run(wanted, resources, counting, stop, found) {
-                Err(Wrong { needed: Some(needed), .. }) if needed <= all => {
+                Err(FailedPreparation { needed: Some(needed), .. }) if needed <= all => {
                     prepared.run(wanted, Resources { memory_bytes: all, ..resources }, counting, stop, found)
                 }
                 done => done,
             };
-        if let Err(Wrong { error, .. }) = attempt(&wanted, &mut found) {
+        if let Err(FailedPreparation { error, .. }) = attempt(&wanted, &mut found) {
             if stop.is_now() {
                 return Err(error);
             }
@@ -237,7 +237,7 @@ impl Member {
                 failed.extend(wrong.err().map(|error| (run, error)));
             }
         }
-        Ok(Ended { found, failed })
+        Ok(EndedRuns { found, failed })
     }
 }
 
@@ -246,12 +246,17 @@ impl Member {
 ///
 /// # Errors
 /// If it is for another program or another trace, or was told to stop; what is wrong with single runs is in the outcome.
-pub fn run(group: &Group, file: Option<&Path>, memory: Option<u64>, stop: &Stop) -> Result<Outcome, SweepError> {
+pub fn run(
+    group: &SweepGroup,
+    file: Option<&Path>,
+    memory: Option<u64>,
+    stop: &Stop,
+) -> Result<GroupOutcome, SweepError> {
     let file = group.checked(file)?;
     let mut flat = FlatRuns::default();
-    let mut outcome = Outcome::default();
+    let mut outcome = GroupOutcome::default();
     for member in &group.members {
-        let Ended { found, failed } = member.carry_out(file.as_deref(), memory, Counting::Yes, stop)?;
+        let EndedRuns { found, failed } = member.carry_out(file.as_deref(), memory, TraceCounting::Yes, stop)?;
         for run in &member.runs {
             if let Some((_, error)) = failed.iter().find(|(number, _)| *number == run.number) {
                 outcome.failed.push(member.failed(run, &error.to_string()));

@@ -8,25 +8,25 @@ use destage_plan::Request;
 use destage_scenario::sim::Requests;
 use destage_sim::experiment::Input;
 use destage_sim::measure::TraceCharacteristics;
-use destage_trace::{BATCH_REQUESTS, ClockWraps, Skipped, Source, Through, TraceError};
+use destage_trace::{BATCH_REQUESTS, ClockWraps, SkippedLines, ThroughSource, TraceError, TraceSource};
 
 /// Requests that are held at most, of all traces together: 160 MB.
 const MOST: usize = 1 << 22;
 
 /// A trace that was read to its end.
-struct Held {
+struct HeldTrace {
     id: String,
     format: String,
     requests: Vec<Request>,
     volume_names: Vec<String>,
-    skipped: Skipped,
+    skipped: SkippedLines,
     clock_wraps: ClockWraps,
     passed_over: u64,
     outside: u64,
 }
 
 /// Those that are held, the one that was used last at the end.
-static HELD: Mutex<Vec<Arc<Held>>> = Mutex::new(Vec::new());
+static HELD: Mutex<Vec<Arc<HeldTrace>>> = Mutex::new(Vec::new());
 /// What traces are like, by all that decides about it.
 static LIKE: Mutex<Option<HashMap<String, TraceCharacteristics>>> = Mutex::new(None);
 
@@ -46,12 +46,12 @@ pub(crate) fn open(requests: &Requests, id: &str, pass: u32) -> Result<Input, Tr
     };
     if let Some(held) = known {
         let format = held.format.clone();
-        return Ok(Input { source: Box::new(Again { held, taken: 0 }), format });
+        return Ok(Input { source: Box::new(RepeatedRead { held, taken: 0 }), format });
     }
     let input = requests.open(pass)?;
     let gathered = Some(Vec::new());
-    let mut first = First { gathered, id: id.to_owned(), format: input.format.clone() };
-    let source = Through::new(input.source, move |inner, out| first.next_batch(inner, out));
+    let mut first = FirstRead { gathered, id: id.to_owned(), format: input.format.clone() };
+    let source = ThroughSource::new(input.source, move |inner, out| first.next_batch(inner, out));
     Ok(Input { source: Box::new(source), format: input.format })
 }
 
@@ -66,15 +66,15 @@ pub(crate) fn like(id: &str, remember: Option<&TraceCharacteristics>) -> Option<
 }
 
 /// What is gathered of a source that is read for the first time.
-struct First {
+struct FirstRead {
     /// None once there are too many.
     gathered: Option<Vec<Request>>,
     id: String,
     format: String,
 }
 
-impl First {
-    fn next_batch(&mut self, inner: &mut dyn Source, out: &mut Vec<Request>) -> Result<(), TraceError> {
+impl FirstRead {
+    fn next_batch(&mut self, inner: &mut dyn TraceSource, out: &mut Vec<Request>) -> Result<(), TraceError> {
         if let Err(error) = inner.next_batch(out) {
             self.gathered = None;
             return Err(error);
@@ -86,7 +86,7 @@ impl First {
                 gathered.extend_from_slice(out);
             }
         } else if let Some(requests) = self.gathered.take() {
-            let held = Held {
+            let held = HeldTrace {
                 id: std::mem::take(&mut self.id),
                 format: std::mem::take(&mut self.format),
                 requests,
@@ -108,12 +108,12 @@ impl First {
 }
 
 /// A source that was read before.
-struct Again {
-    held: Arc<Held>,
+struct RepeatedRead {
+    held: Arc<HeldTrace>,
     taken: usize,
 }
 
-impl Source for Again {
+impl TraceSource for RepeatedRead {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         let left = &self.held.requests[self.taken..];
@@ -134,7 +134,7 @@ impl Source for Again {
         self.held.passed_over
     }
 
-    fn skipped(&self) -> Skipped {
+    fn skipped(&self) -> SkippedLines {
         self.held.skipped.clone()
     }
 

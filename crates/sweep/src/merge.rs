@@ -5,9 +5,9 @@ use std::collections::{HashMap, VecDeque};
 use destage_report::{Cell, Column, ColumnKind, FlatRuns, TableWriter};
 
 use crate::SweepError;
-use crate::best::Bests;
-use crate::plan::Plan;
-use crate::store::Store;
+use crate::best::BestCollector;
+use crate::plan::GroupPlan;
+use crate::store::SweepStore;
 
 /// Rows of a row group.
 const GROUP: usize = 1024;
@@ -18,7 +18,7 @@ const HELD: usize = 8192;
 ///
 /// # Errors
 /// If a part cannot be read any more.
-pub(crate) fn merged(plan: &Plan, store: &Store) -> Result<(Vec<u8>, Bests, usize), SweepError> {
+pub(crate) fn merged(plan: &GroupPlan, store: &SweepStore) -> Result<(Vec<u8>, BestCollector, usize), SweepError> {
     let is_array: Vec<bool> =
         plan.members.iter().map(|member| member.settings.iter().any(|(name, _)| name == "array")).collect();
     let mut units: Vec<(String, &'static str)> = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn merged(plan: &Plan, store: &Store) -> Result<(Vec<u8>, Bests, usiz
         );
     }
     let rows: Vec<_> = plan.rows().filter_map(|(member, run)| Some((member, run, store.place(&run.key)?))).collect();
-    let mut parts = Parts { store, held: VecDeque::new() };
+    let mut parts = ResultParts { store, held: VecDeque::new() };
 
     // What columns hold, which has to be known before the first row is written.
     let grid: Vec<String> = plan.keys.iter().map(|key| format!("grid.{key}")).collect();
@@ -57,7 +57,7 @@ pub(crate) fn merged(plan: &Plan, store: &Store) -> Result<(Vec<u8>, Bests, usiz
     let about = [("destage.units", serde_json::Value::Object(of_units).to_string())];
     let wrong = |error| SweepError::file(&store.out, format_args!("rows cannot be written: {error}"));
     let mut file = TableWriter::parquet_about(Vec::new(), "sweep", &described, &about).map_err(wrong)?;
-    let mut bests = Bests::new(plan.objective);
+    let mut bests = BestCollector::new(plan.objective);
     for rows in rows.chunks(GROUP) {
         let column = |(name, kind): &(String, ColumnKind)| Column {
             name: name.clone(),
@@ -106,7 +106,7 @@ fn wider(kind: Option<ColumnKind>, cell: &Cell) -> Option<ColumnKind> {
 }
 
 /// What the column of a key of the grid holds: numbers, if all its values are some.
-fn of_point(plan: &Plan, number: usize) -> ColumnKind {
+fn of_point(plan: &GroupPlan, number: usize) -> ColumnKind {
     let values = || plan.members.iter().filter_map(|member| member.point[number].1.as_deref());
     if values().all(|value| value.parse::<u64>().is_ok_and(|number| number.to_string() == value)) {
         ColumnKind::Integer
@@ -129,18 +129,18 @@ fn as_kind(cell: Cell, kind: ColumnKind) -> Cell {
 }
 
 /// Parts, of which those that were needed last are held.
-struct Parts<'a> {
-    store: &'a Store,
-    held: VecDeque<(usize, Part)>,
+struct ResultParts<'a> {
+    store: &'a SweepStore,
+    held: VecDeque<(usize, ResultPart)>,
 }
 
 /// A part.
-struct Part {
+struct ResultPart {
     columns: Vec<Column>,
     by_name: HashMap<String, usize>,
 }
 
-impl Part {
+impl ResultPart {
     fn cell(&self, name: &str, row: usize) -> &Cell {
         self.by_name.get(name).and_then(|&at| self.columns[at].cells.get(row)).unwrap_or(&Cell::Null)
     }
@@ -150,8 +150,8 @@ impl Part {
     }
 }
 
-impl Parts<'_> {
-    fn get(&mut self, number: usize) -> Result<&Part, SweepError> {
+impl ResultParts<'_> {
+    fn get(&mut self, number: usize) -> Result<&ResultPart, SweepError> {
         if self.held.front().is_none_or(|(first, _)| *first != number) {
             let known = self.held.iter().position(|(known, _)| *known == number);
             let part = if let Some((_, part)) = known.and_then(|at| self.held.remove(at)) {
@@ -159,7 +159,7 @@ impl Parts<'_> {
             } else {
                 let columns = self.store.read(number)?;
                 let by_name = columns.iter().enumerate().map(|(at, column)| (column.name.clone(), at)).collect();
-                Part { columns, by_name }
+                ResultPart { columns, by_name }
             };
             self.held.push_front((number, part));
             while self.held.len() > 1 && self.held.iter().map(|(_, part)| part.rows()).sum::<usize>() > HELD {

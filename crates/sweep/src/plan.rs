@@ -10,17 +10,17 @@ use destage_scenario::sim;
 use destage_scenario::{Looked, Settings, path_text};
 use destage_sim::experiment::Progress;
 
-use crate::grid::{Grid, Point};
-use crate::group::{GroupTrace, Member, MemberRun, settings_of};
-use crate::prepared::{Of, Prepared};
+use crate::grid::{GridPoint, KeyGrid};
+use crate::group::{GroupMember, GroupTrace, MemberRun, settings_of};
+use crate::prepared::{PreparedExperiment, TracePart};
 use crate::traces::TraceName;
-use crate::{Description, SweepError, traces};
+use crate::{SweepDescription, SweepError, traces};
 
 /// What is to be run.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct GroupPlan {
     /// Experiments over traces, with all of their runs.
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<GroupMember>,
     /// Traces by their numbers; none where there are workloads.
     pub(crate) traces: Vec<PlannedTrace>,
     /// The trace of each experiment.
@@ -41,13 +41,13 @@ pub(crate) struct PlannedTrace {
     pub(crate) shared: Option<GroupTrace>,
 }
 
-impl Plan {
+impl GroupPlan {
     /// The plan of what a file says. `fetched` has the files of traces that are URLs.
     ///
     /// # Errors
     /// What is wrong with the grid, a combination of it, or a trace.
     pub(crate) fn new(
-        description: &Description,
+        description: &SweepDescription,
         fetched: &[(String, PathBuf)],
         progress: &(dyn Fn(&str, Progress) + Sync),
     ) -> Result<Self, SweepError> {
@@ -100,13 +100,13 @@ impl Plan {
     /// Adds all points over a trace, each once.
     fn add(
         &mut self,
-        description: &Description,
+        description: &SweepDescription,
         trace: Option<&TraceName>,
         looked: &mut Looked,
         seen: &mut HashSet<String>,
         progress: &(dyn Fn(&str, Progress) + Sync),
     ) -> Result<(), SweepError> {
-        for point in description.grids.iter().flat_map(Grid::points) {
+        for point in description.grids.iter().flat_map(KeyGrid::points) {
             let mut settings = description.scenario.clone();
             if let Some(trace) = trace {
                 let file = trace.file.as_deref().map(path_text::of).unwrap_or_default();
@@ -144,7 +144,7 @@ impl Plan {
         let name = trace.map_or_else(|| requests.name(), |trace| trace.name.clone());
         let content = format!("{:?}", traces::contents(&requests.files())?);
         let settings = looked.resolved(settings, &requests, &content, &|far| progress(&name, far))?;
-        let prepared = Prepared::new(&settings, Of::default(), &name)?;
+        let prepared = PreparedExperiment::new(&settings, TracePart::default(), &name)?;
         let in_force = settings.in_force();
         let value = |key: &String| in_force.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
         let point: Vec<_> = self.keys.iter().map(|key| (key.clone(), value(key))).collect();
@@ -156,7 +156,7 @@ impl Plan {
             return Ok(());
         }
         let settings = settings_of(&settings);
-        self.members.push(Member { settings, trace: name, of: Of::default(), point, runs });
+        self.members.push(GroupMember { settings, trace: name, of: TracePart::default(), point, runs });
         self.trace_of.push(self.traces.len() - 1);
         Ok(())
     }
@@ -168,16 +168,17 @@ impl Plan {
 }
 
 /// The keys that do not have the same value in all points, in the order in which they are first named.
-fn varying(description: &Description) -> Vec<String> {
+fn varying(description: &SweepDescription) -> Vec<String> {
     let mut keys: Vec<&'static str> = Vec::new();
-    for key in description.grids.iter().flat_map(Grid::keys) {
+    for key in description.grids.iter().flat_map(KeyGrid::keys) {
         if !keys.contains(&key) {
             keys.push(key);
         }
     }
     let varies = |key: &&str| {
-        let value = |point: Point<'_>| point.named().into_iter().find(|(name, _)| name == key).map(|(_, value)| value);
-        let values: BTreeSet<_> = description.grids.iter().flat_map(Grid::points).map(value).collect();
+        let value =
+            |point: GridPoint<'_>| point.named().into_iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        let values: BTreeSet<_> = description.grids.iter().flat_map(KeyGrid::points).map(value).collect();
         values.len() > 1
     };
     keys.into_iter().filter(varies).map(str::to_owned).collect()

@@ -12,11 +12,11 @@ const LEAST: usize = 4;
 
 /// How many runs groups have.
 #[derive(Debug)]
-pub(crate) struct Portions {
+pub(crate) struct GroupSizes {
     runs: usize,
 }
 
-impl Portions {
+impl GroupSizes {
     pub(crate) fn new() -> Self {
         Self { runs: FIRST }
     }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn groups_come_to_take_a_few_seconds_and_get_small_at_the_end() {
-        let mut portions = Portions::new();
+        let mut portions = GroupSizes::new();
         for _ in 0..20 {
             let runs = portions.next(10_000, 2);
             portions.took(runs, runs as f64 * 0.1);

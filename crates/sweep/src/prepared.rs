@@ -15,14 +15,14 @@ use crate::{SweepError, held, program, traces};
 
 /// Which of a trace's requests an experiment is over, beside what its settings say.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Of {
+pub(crate) struct TracePart {
     /// Only so many, from one on.
     pub(crate) part: Option<(u64, u64)>,
     /// How many there are, where settings ask for a share of them.
     pub(crate) counted: Option<u64>,
 }
 
-impl Of {
+impl TracePart {
     pub(crate) fn requests(self, requests: Requests) -> Requests {
         match self {
             Self { part: Some((first, many)), .. } => requests.part(first, many),
@@ -34,13 +34,13 @@ impl Of {
 
 /// Whether results are to say what the trace is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counting {
+pub(crate) enum TraceCounting {
     Yes,
     No,
 }
 
 /// An experiment that could begin, and what its runs are told apart by.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedExperiment {
     pub(crate) requests: Requests,
     simulation: Simulation,
     /// What stands for the requests.
@@ -49,12 +49,12 @@ pub(crate) struct Prepared {
     files: Vec<(String, String)>,
 }
 
-impl Prepared {
+impl PreparedExperiment {
     /// The experiment that these settings describe, over these requests of a trace that is called so.
     ///
     /// # Errors
     /// Where they describe none that could begin, or a file cannot be read.
-    pub(crate) fn new(settings: &Settings, of: Of, name: &str) -> Result<Self, SweepError> {
+    pub(crate) fn new(settings: &Settings, of: TracePart, name: &str) -> Result<Self, SweepError> {
         let requests = of.requests(sim::requests(settings)?);
         let files = traces::contents(&requests.files())?;
         let mut simulation = destage_scenario::simulation(settings, &requests)?;
@@ -106,14 +106,14 @@ impl Prepared {
         &self,
         wanted: &[usize],
         resources: Resources<'_>,
-        counting: Counting,
+        counting: TraceCounting,
         stop: &Stop,
         found: &mut Vec<(usize, ReportRun)>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), FailedPreparation> {
         let replay = self.simulation.replay();
         let of_trace = format!("{} {:?} {:?}", self.content, replay.geometry, replay.limit);
         let counter =
-            (counting == Counting::Yes && held::like(&of_trace, None).is_none()).then(|| Counter::new(replay));
+            (counting == TraceCounting::Yes && held::like(&of_trace, None).is_none()).then(|| Counter::new(replay));
         let mut passes = 0;
         let mut open = || -> Result<Input, TraceError> {
             let input = stop.input(held::open(&self.requests, &self.content, passes)?);
@@ -124,34 +124,34 @@ impl Prepared {
             })
         };
         let like = || match counting {
-            Counting::Yes => held::like(&of_trace, counter.as_ref().map(Counter::finish).as_ref()),
-            Counting::No => None,
+            TraceCounting::Yes => held::like(&of_trace, counter.as_ref().map(Counter::finish).as_ref()),
+            TraceCounting::No => None,
         };
         match &self.simulation {
             Simulation::Buffers(experiment) => {
-                let mut taken = Taken { wanted, results: Vec::new() };
+                let mut taken = TakenResults { wanted, results: Vec::new() };
                 let done = experiment.sweep(resources, &mut open, &|_| {}, &mut taken);
                 taken.give(&like, ReportRun::of_buffer, found);
-                done.map(drop).map_err(Wrong::from)
+                done.map(drop).map_err(FailedPreparation::from)
             }
             Simulation::Array(experiment) => {
-                let mut taken = Taken { wanted, results: Vec::new() };
+                let mut taken = TakenResults { wanted, results: Vec::new() };
                 let done = experiment.sweep(resources, &mut open, &|_| {}, &mut taken);
                 taken.give(&like, ReportRun::of_array, found);
-                done.map(drop).map_err(Wrong::from)
+                done.map(drop).map_err(FailedPreparation::from)
             }
         }
     }
 }
 
 /// Why runs have no results.
-pub(crate) struct Wrong {
+pub(crate) struct FailedPreparation {
     pub(crate) error: SweepError,
     /// Memory that a device takes, if that is it.
     pub(crate) needed: Option<u64>,
 }
 
-impl From<SimError> for Wrong {
+impl From<SimError> for FailedPreparation {
     fn from(error: SimError) -> Self {
         let needed = if let SimError::Memory { needed, .. } = error { Some(needed) } else { None };
         let of_trace = matches!(error, SimError::Experiment(ExperimentError::Trace(_)));
@@ -159,7 +159,7 @@ impl From<SimError> for Wrong {
     }
 }
 
-impl From<ArrayError> for Wrong {
+impl From<ArrayError> for FailedPreparation {
     fn from(error: ArrayError) -> Self {
         let needed = if let ArrayError::Setup(SetupError::Memory { needed, .. }) = error { Some(needed) } else { None };
         let of_trace = matches!(error, ArrayError::Experiment(ExperimentError::Trace(_)));
@@ -168,12 +168,12 @@ impl From<ArrayError> for Wrong {
 }
 
 /// Results of the runs that are wanted.
-struct Taken<'a, R> {
+struct TakenResults<'a, R> {
     wanted: &'a [usize],
     results: Vec<(usize, R)>,
 }
 
-impl<R: RunKind> Taken<'_, R> {
+impl<R: RunKind> TakenResults<'_, R> {
     fn give(
         self,
         like: &dyn Fn() -> Option<destage_sim::measure::TraceCharacteristics>,
@@ -191,7 +191,7 @@ impl<R: RunKind> Taken<'_, R> {
     }
 }
 
-impl<R> Sweep<R> for Taken<'_, R> {
+impl<R> Sweep<R> for TakenResults<'_, R> {
     fn wants(&self, run: usize) -> bool {
         self.wanted.contains(&run)
     }

@@ -22,7 +22,7 @@ const NAME: (&str, &str) = ("part-", ".parquet");
 
 /// The folder of a sweep.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct SweepStore {
     pub(crate) out: PathBuf,
     parts: Folder,
     /// Which part has the row of a key, and where in it.
@@ -32,7 +32,7 @@ pub(crate) struct Store {
     _lock: Option<File>,
 }
 
-impl Store {
+impl SweepStore {
     /// The sweep in this folder, which is made if it is not there. `note` hears of parts that cannot be used.
     ///
     /// # Errors

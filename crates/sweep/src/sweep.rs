@@ -9,32 +9,32 @@ use destage_sim::experiment::Progress;
 use serde::{Deserialize, Serialize};
 
 use crate::best::BestRun;
-use crate::group::{Failed, Group, Member, Outcome};
+use crate::group::{FailedRun, GroupMember, GroupOutcome, SweepGroup};
 use crate::merge::merged;
-use crate::plan::Plan;
-use crate::portions::Portions;
-use crate::store::{self, RESULT, Store};
-use crate::{Description, SweepError};
+use crate::plan::GroupPlan;
+use crate::portions::GroupSizes;
+use crate::store::{self, RESULT, SweepStore};
+use crate::{SweepDescription, SweepError};
 
 /// A sweep, whose rows are in a folder.
 #[derive(Debug)]
-pub struct Sweep {
-    plan: Plan,
-    store: Store,
+pub struct ParameterSweep {
+    plan: GroupPlan,
+    store: SweepStore,
     /// Runs that have no row yet and are in no group: experiment, and which of its runs.
     left: VecDeque<(usize, usize)>,
     /// Distinct runs.
     runs: usize,
     known: usize,
     done: usize,
-    failed: Vec<Failed>,
-    portions: Portions,
+    failed: Vec<FailedRun>,
+    portions: GroupSizes,
     notes: Vec<String>,
 }
 
 /// What became of a sweep.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Summary {
+pub struct SweepSummary {
     /// The rows, in the order of the plan: a file's name as settings have it.
     pub file: String,
     /// How many there are. The same run stands at each point of the grid that it is at.
@@ -46,26 +46,26 @@ pub struct Summary {
     /// Those that were simulated.
     pub simulated: usize,
     /// Those that have no result.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedRun>,
     /// Runs that do best over each trace.
     pub best: Vec<BestRun>,
 }
 
-impl Sweep {
+impl ParameterSweep {
     /// Plans all runs, and looks for those whose rows are in the folder `out`, which is made if it is not there. `fetched`
     /// has the files of traces that are URLs; `progress` is told of passes over traces that planning takes.
     ///
     /// # Errors
     /// What is wrong with the grid, a combination of it, a trace, or the folder. Nothing has been run then.
     pub fn open(
-        description: &Description,
+        description: &SweepDescription,
         fetched: &[(String, PathBuf)],
         out: &Path,
         progress: &(dyn Fn(&str, Progress) + Sync),
     ) -> Result<Self, SweepError> {
-        let plan = Plan::new(description, fetched, progress)?;
+        let plan = GroupPlan::new(description, fetched, progress)?;
         let notes = std::cell::RefCell::new(Vec::new());
-        let store = Store::open(out, &|note| notes.borrow_mut().push(note.to_owned()))?;
+        let store = SweepStore::open(out, &|note| notes.borrow_mut().push(note.to_owned()))?;
         let (mut left, mut known, mut seen) = (VecDeque::new(), 0, HashSet::new());
         for (number, member) in plan.members.iter().enumerate() {
             for (of, run) in member.runs.iter().enumerate() {
@@ -80,7 +80,7 @@ impl Sweep {
             }
         }
         let runs = seen.len();
-        let (failed, portions) = (Vec::new(), Portions::new());
+        let (failed, portions) = (Vec::new(), GroupSizes::new());
         Ok(Self { plan, store, left, runs, known, done: known, failed, portions, notes: notes.into_inner() })
     }
 
@@ -120,11 +120,11 @@ impl Sweep {
     }
 
     /// The next group of runs, over one trace, and the file that this has here; for so many lanes that run groups.
-    pub fn next(&mut self, lanes: usize) -> Option<(Group, Option<PathBuf>)> {
+    pub fn next(&mut self, lanes: usize) -> Option<(SweepGroup, Option<PathBuf>)> {
         let most = self.portions.next(self.left.len(), lanes);
         let &(first, _) = self.left.front()?;
         let trace = self.plan.trace_of[first];
-        let mut members: Vec<Member> = Vec::new();
+        let mut members: Vec<GroupMember> = Vec::new();
         let mut last = None;
         for _ in 0..most {
             let Some(&(number, run)) = self.left.front().filter(|(number, _)| self.plan.trace_of[*number] == trace)
@@ -134,7 +134,7 @@ impl Sweep {
             self.left.pop_front();
             let member = &self.plan.members[number];
             if last != Some(number) {
-                members.push(Member { runs: Vec::new(), ..member.clone() });
+                members.push(GroupMember { runs: Vec::new(), ..member.clone() });
                 last = Some(number);
             }
             if let Some(to) = members.last_mut() {
@@ -142,14 +142,14 @@ impl Sweep {
             }
         }
         let of = &self.plan.traces[trace];
-        Some((Group::new(of.shared.clone(), members), of.file.clone()))
+        Some((SweepGroup::new(of.shared.clone(), members), of.file.clone()))
     }
 
     /// Takes what became of a group, which took so many seconds.
     ///
     /// # Errors
     /// If its rows are none, or cannot be written.
-    pub fn take(&mut self, made: Made, seconds: f64) -> Result<(), SweepError> {
+    pub fn take(&mut self, made: FinishedGroup, seconds: f64) -> Result<(), SweepError> {
         if let Some(part) = made.part {
             self.store.add(part)?;
         }
@@ -163,13 +163,13 @@ impl Sweep {
     ///
     /// # Errors
     /// If rows cannot be read any more, or not be written.
-    pub fn finish(mut self) -> Result<Summary, SweepError> {
+    pub fn finish(mut self) -> Result<SweepSummary, SweepError> {
         let (content, best, rows) = merged(&self.plan, &self.store)?;
         let file = self.store.write(RESULT, &content)?;
         let order: HashMap<&str, usize> =
             self.plan.rows().enumerate().map(|(at, (_, run))| (run.key.as_str(), at)).collect();
         self.failed.sort_by_key(|failed| order.get(failed.key.as_str()).copied());
-        Ok(Summary {
+        Ok(SweepSummary {
             file: path_text::of(file),
             rows,
             runs: self.runs,
@@ -183,23 +183,23 @@ impl Sweep {
 
 /// What became of a group, ready to be kept.
 #[derive(Clone, Debug, Default)]
-pub struct Made {
+pub struct FinishedGroup {
     /// How many rows there are.
     pub rows: usize,
     /// These as a Parquet file, unless there are none.
     pub part: Option<Vec<u8>>,
     /// Runs that have none.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedRun>,
 }
 
-impl Outcome {
+impl GroupOutcome {
     /// The same, ready to be kept.
     ///
     /// # Errors
     /// If rows cannot be written as Parquet.
-    pub fn made(self) -> Result<Made, SweepError> {
+    pub fn made(self) -> Result<FinishedGroup, SweepError> {
         let rows = self.columns.first().map_or(0, |column| column.cells.len());
         let part = if rows > 0 { Some(store::written(self.columns)?) } else { None };
-        Ok(Made { rows, part, failed: self.failed })
+        Ok(FinishedGroup { rows, part, failed: self.failed })
     }
 }

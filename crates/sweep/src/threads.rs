@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use destage_sim::experiment::Stop;
 
-use crate::{Summary, Sweep, SweepError, group};
+use crate::{ParameterSweep, SweepError, SweepSummary, group};
 
 /// Runs all that is left of a sweep, a group on each thread at a time, and writes the rows of each group as soon as it has
 /// ended; `show` is told how many runs are done, and of how many. On as many threads as the scenario says, or processors,
@@ -15,11 +15,11 @@ use crate::{Summary, Sweep, SweepError, group};
 /// # Errors
 /// If rows cannot be written, or it was told to stop.
 pub fn local(
-    sweep: Sweep,
+    sweep: ParameterSweep,
     threads: Option<NonZero<usize>>,
     stop: &Stop,
     show: &(dyn Fn(usize, usize) + Sync),
-) -> Result<Summary, SweepError> {
+) -> Result<SweepSummary, SweepError> {
     let threads = threads.map_or(sweep.threads(), NonZero::get);
     let memory = sweep.memory() / threads as u64;
     let runs = sweep.runs();

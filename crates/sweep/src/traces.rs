@@ -65,10 +65,10 @@ impl TraceName {
 }
 
 /// What a file was when it was read: where, how long, when it was changed.
-type Seen = (PathBuf, u64, i64, i64, u64);
+type SeenFile = (PathBuf, u64, i64, i64, u64);
 
 /// Hashes of files that this process has read whole.
-static HASHES: Mutex<Option<HashMap<Seen, Hash>>> = Mutex::new(None);
+static HASHES: Mutex<Option<HashMap<SeenFile, Hash>>> = Mutex::new(None);
 
 /// What a file holds. Read once by a process, unless it has changed meanwhile.
 pub(crate) fn content(file: &Path) -> Result<String, SweepError> {

@@ -1,6 +1,6 @@
 //! Experiments whose results are wanted whole rather than as rows: those that papers are reproduced by, and advice found.
 //!
-//! Each is a [`Group`], so that it can be carried out wherever runs of sweeps are.
+//! Each is a [`SweepGroup`], so that it can be carried out wherever runs of sweeps are.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,24 +12,24 @@ use destage_scenario::sim::Requests;
 use destage_scenario::{Settings, path_text};
 use destage_sim::experiment::Stop;
 
-use crate::group::{Ended, GroupTrace, Member, MemberRun, settings_of};
-use crate::prepared::{Counting, Of, Prepared};
-use crate::{Group, SweepError, traces};
+use crate::group::{EndedRuns, GroupMember, GroupTrace, MemberRun, settings_of};
+use crate::prepared::{PreparedExperiment, TraceCounting, TracePart};
+use crate::{SweepError, SweepGroup, traces};
 
 /// Experiments that are with another program at a time: more than most clusters have workers, and few enough that each
 /// can have a thread that waits for it.
 pub const AT_A_TIME: usize = 256;
 
 /// Another program that carries out groups, or several.
-pub trait Elsewhere: Sync {
+pub trait RemoteRunner: Sync {
     /// Results of all runs of a group, in their order.
     ///
     /// # Errors
     /// If one of them has none, or nobody carries them out.
-    fn whole(&self, group: &Group) -> Result<Vec<ReportRun>, SweepError>;
+    fn whole(&self, group: &SweepGroup) -> Result<Vec<ReportRun>, SweepError>;
 }
 
-impl Group {
+impl SweepGroup {
     /// All runs of the experiment that settings describe over requests, which results call `called`. What depends on the
     /// requests is either in the settings or found again wherever it is carried out.
     ///
@@ -44,13 +44,13 @@ impl Group {
             }
             None => None,
         };
-        let of = Of { part: requests.parted(), counted: requests.counted() };
+        let of = TracePart { part: requests.parted(), counted: requests.counted() };
         let settings = settings.elsewhere()?;
-        let prepared = Prepared::new(&settings, of, called)?;
+        let prepared = PreparedExperiment::new(&settings, of, called)?;
         let runs = prepared.keys().into_iter().zip(prepared.names()?).enumerate();
         let runs = runs.map(|(number, (key, name))| MemberRun { number, key, name }).collect();
         let settings = settings_of(&settings);
-        Ok(Self::new(trace, vec![Member { settings, trace: called.to_owned(), of, point: Vec::new(), runs }]))
+        Ok(Self::new(trace, vec![GroupMember { settings, trace: called.to_owned(), of, point: Vec::new(), runs }]))
     }
 }
 
@@ -60,7 +60,7 @@ impl Group {
 /// # Errors
 /// If it is for another program or another trace, a run of it has no result, or it was told to stop.
 pub fn whole(
-    group: &Group,
+    group: &SweepGroup,
     file: Option<&Path>,
     memory: Option<u64>,
     stop: &Stop,
@@ -68,7 +68,7 @@ pub fn whole(
     let file = group.checked(file)?;
     let mut all = Vec::new();
     for member in &group.members {
-        let Ended { mut found, failed } = member.carry_out(file.as_deref(), memory, Counting::No, stop)?;
+        let EndedRuns { mut found, failed } = member.carry_out(file.as_deref(), memory, TraceCounting::No, stop)?;
         if let Some((_, error)) = failed.into_iter().next() {
             return Err(error);
         }
@@ -79,19 +79,19 @@ pub fn whole(
 }
 
 /// What became of a group elsewhere.
-type Brought = Result<Vec<ReportRun>, SweepError>;
+type RemoteResult = Result<Vec<ReportRun>, SweepError>;
 
 /// Has another program carry out groups, many at a time; `ended` is told how many have. What they bring, in their order.
 ///
 /// # Errors
 /// That of the first of them that brings nothing; others may not have been tried then.
 pub fn elsewhere(
-    groups: &[Group],
-    other: &dyn Elsewhere,
+    groups: &[SweepGroup],
+    other: &dyn RemoteRunner,
     ended: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Vec<ReportRun>>, SweepError> {
     let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
-    let all: Mutex<Vec<Option<Brought>>> = Mutex::new(vec![None; groups.len()]);
+    let all: Mutex<Vec<Option<RemoteResult>>> = Mutex::new(vec![None; groups.len()]);
     let lane = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! How fast the native format is read and written, one thread, from and to memory.
 //!
-//! `native/scan`: 20 million requests decoded through [`Source::next_batch`]. `zipf-4KiB` is
+//! `native/scan`: 20 million requests decoded through [`TraceSource::next_batch`]. `zipf-4KiB` is
 //! synthetic (4 KiB, 30 % reads, Poisson arrivals, a scattered Zipf footprint over 64 GiB); `oltp`
 //! is the recording `own.oltp-pgbench-ext4` of the shared traces, repeated. The aim is 50 M
 //! requests/s in each. `native/write`: a million requests of each, encoded.
@@ -16,25 +16,25 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_trace::{
-    Arrivals, Footprint, Length, NATIVE_DEFAULT_LEVEL, Nanos, NativeReader, NativeWriter, Op, Request, Share, SizeMix,
-    Source, Synth, SynthSpec, Volumes,
+    AccessFootprint, ArrivalProcess, NATIVE_DEFAULT_LEVEL, Nanos, NativeReader, NativeWriter, Op, PercentShare,
+    Request, SizeMix, SynthLength, SynthSpec, SynthTrace, SynthVolumes, TraceSource,
 };
 
 const SCANNED: u64 = 20_000_000;
 const WRITTEN: u64 = 1_000_000;
 
-fn zipf(requests: u64) -> Synth {
-    Synth::new(SynthSpec {
-        length: Length::Requests(requests),
+fn zipf(requests: u64) -> SynthTrace {
+    SynthTrace::new(SynthSpec {
+        length: SynthLength::Requests(requests),
         sizes: SizeMix::fixed(4096),
-        read_share: Share::from_percent(30).unwrap(),
-        discard_share: Share::NONE,
-        arrivals: Arrivals::Poisson(Nanos(20_000)),
-        sequential_share: Share::NONE,
-        footprint: Footprint::Zipf { alpha: 0.9, scattered: true },
+        read_share: PercentShare::from_percent(30).unwrap(),
+        discard_share: PercentShare::NONE,
+        arrivals: ArrivalProcess::Poisson(Nanos(20_000)),
+        sequential_share: PercentShare::NONE,
+        footprint: AccessFootprint::Zipf { alpha: 0.9, scattered: true },
         align: 4096,
         space: 64 << 30,
-        volumes: Volumes::ONE,
+        volumes: SynthVolumes::ONE,
         flush_every: None,
         seed: 1,
     })
@@ -83,7 +83,7 @@ fn encode(level: i32, write: impl FnOnce(&mut NativeWriter<Vec<u8>>)) -> Arc<[u8
     writer.finish().unwrap().into()
 }
 
-fn all(mut source: Synth) -> Vec<Request> {
+fn all(mut source: SynthTrace) -> Vec<Request> {
     let (mut all, mut batch) = (vec![], vec![]);
     while {
         source.next_batch(&mut batch).unwrap();

@@ -9,7 +9,7 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use destage_trace::{OpenOptions, Source, open_stream};
+use destage_trace::{OpenOptions, TraceSource, open_stream};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use utf16::looks_unmarked;
 
-use crate::error::{Place, TraceError};
+use crate::error::{FilePlace, TraceError};
 
 /// Compressed bytes read at once.
 const COMPRESSED_CHUNK: usize = 128 * 1024;
@@ -30,7 +30,7 @@ const MAGIC_BYTES: usize = 10;
 
 /// How a trace file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Compression {
+pub enum TraceCompression {
     /// Not at all.
     None,
     /// gzip (RFC 1952).
@@ -47,7 +47,7 @@ pub enum Compression {
     Zip,
 }
 
-impl Compression {
+impl TraceCompression {
     /// Returns the word for tables: `none`, `gzip`, `zstd`, `xz`, `bzip2`, `lz4` or `zip`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl Compression {
     }
 }
 
-impl fmt::Display for Compression {
+impl fmt::Display for TraceCompression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -87,13 +87,13 @@ impl fmt::Display for Compression {
 /// How much of the file has been taken, shared between the reader at the bottom and whoever shows
 /// progress.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct ByteMeter {
     /// Of each file.
     taken: Vec<Arc<AtomicU64>>,
     size: Option<u64>,
 }
 
-impl Meter {
+impl ByteMeter {
     /// The meter of several files together.
     pub(crate) fn sum(meters: Vec<Self>) -> Self {
         let size = meters.iter().try_fold(0_u64, |sum, meter| sum.checked_add(meter.size?));
@@ -115,12 +115,12 @@ impl Meter {
 
 /// Counts the bytes that pass. A read that was interrupted is tried again here: a decompressor need not bear being asked
 /// once more after an error.
-struct Metered<R> {
+struct MeteredReader<R> {
     inner: R,
     taken: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Metered<R> {
+impl<R: Read> Read for MeteredReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.inner.read(buf) {
@@ -136,10 +136,10 @@ impl<R: Read> Read for Metered<R> {
 }
 
 /// The decompressed bytes of a trace. A beginning of it can be looked at before it is read.
-pub(crate) struct Input {
+pub(crate) struct TraceInput {
     reader: Box<dyn Read + Send>,
     file: PathBuf,
-    compression: Compression,
+    compression: TraceCompression,
     /// The beginning that was looked at, and how much of it has been read.
     head: Vec<u8>,
     head_at: usize,
@@ -148,17 +148,17 @@ pub(crate) struct Input {
     ended: bool,
 }
 
-impl Input {
+impl TraceInput {
     /// Opens a file, or standard input for `-`.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Meter), TraceError> {
+    pub(crate) fn open(path: &Path) -> Result<(Self, ByteMeter), TraceError> {
         if path == Path::new("-") {
             return Self::new(Path::new("standard input"), Box::new(io::stdin()), None);
         }
-        let failed = |e| TraceError::io(path, Place::File, "cannot be opened", e);
+        let failed = |e| TraceError::io(path, FilePlace::File, "cannot be opened", e);
         let file = File::open(path).map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
         if meta.is_dir() {
-            return Err(TraceError::new(path, Place::File, "is a directory, expected a trace file"));
+            return Err(TraceError::new(path, FilePlace::File, "is a directory, expected a trace file"));
         }
         let size = meta.is_file().then_some(meta.len());
         Self::new(path, Box::new(file), size)
@@ -166,39 +166,43 @@ impl Input {
 
     /// Undoes the compression of `raw`, which is called `file` in messages and has `size` bytes if
     /// that is known.
-    pub(crate) fn new(file: &Path, raw: Box<dyn Read + Send>, size: Option<u64>) -> Result<(Self, Meter), TraceError> {
+    pub(crate) fn new(
+        file: &Path,
+        raw: Box<dyn Read + Send>,
+        size: Option<u64>,
+    ) -> Result<(Self, ByteMeter), TraceError> {
         let taken = Arc::new(AtomicU64::new(0));
-        let mut raw = Metered { inner: raw, taken: Arc::clone(&taken) };
+        let mut raw = MeteredReader { inner: raw, taken: Arc::clone(&taken) };
         let mut magic = Vec::with_capacity(MAGIC_BYTES);
         raw.by_ref()
             .take(MAGIC_BYTES as u64)
             .read_to_end(&mut magic)
-            .map_err(|e| TraceError::io(file, Place::Byte(0), "cannot be read", e))?;
-        let compression = Compression::of(&magic);
+            .map_err(|e| TraceError::io(file, FilePlace::Byte(0), "cannot be read", e))?;
+        let compression = TraceCompression::of(&magic);
         let whole = Cursor::new(magic).chain(raw);
         let buffered = |r| BufReader::with_capacity(COMPRESSED_CHUNK, r);
         let reader: Box<dyn Read + Send> = match compression {
-            Compression::None => Box::new(whole),
-            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(buffered(whole))),
-            Compression::Zstd => Box::new(
+            TraceCompression::None => Box::new(whole),
+            TraceCompression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(buffered(whole))),
+            TraceCompression::Zstd => Box::new(
                 zstd::stream::read::Decoder::with_buffer(buffered(whole))
-                    .map_err(|e| TraceError::io(file, Place::File, "no Zstandard decoder", e))?,
+                    .map_err(|e| TraceError::io(file, FilePlace::File, "no Zstandard decoder", e))?,
             ),
-            Compression::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(buffered(whole), true, XZ_MEMORY_KIB)),
-            Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(buffered(whole))),
-            Compression::Lz4 => Box::new(lz4::Lz4Frames::new(buffered(whole))),
-            Compression::Zip => Box::new(zip::ZipFiles::new(buffered(whole))),
+            TraceCompression::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(buffered(whole), true, XZ_MEMORY_KIB)),
+            TraceCompression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(buffered(whole))),
+            TraceCompression::Lz4 => Box::new(lz4::Lz4Frames::new(buffered(whole))),
+            TraceCompression::Zip => Box::new(zip::ZipFiles::new(buffered(whole))),
         };
         let input =
             Self { reader, file: file.to_owned(), compression, head: Vec::new(), head_at: 0, at: 0, ended: false };
-        Ok((input, Meter { taken: vec![taken], size }))
+        Ok((input, ByteMeter { taken: vec![taken], size }))
     }
 
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
-    pub(crate) fn compression(&self) -> Compression {
+    pub(crate) fn compression(&self) -> TraceCompression {
         self.compression
     }
 
@@ -266,7 +270,7 @@ impl Input {
             _ if e.get_ref().is_some_and(|inner| inner.is::<utf16::Utf16Error>() || inner.is::<zip::ZipError>()) => {
                 "cannot be read".to_owned()
             }
-            Compression::None => "cannot be read".to_owned(),
+            TraceCompression::None => "cannot be read".to_owned(),
             c if e.kind() == io::ErrorKind::UnexpectedEof => {
                 format!("the {c} data is cut short after this decompressed byte; the file is not complete")
             }
@@ -275,11 +279,11 @@ impl Input {
                  than 128 MiB of memory"
             ),
         };
-        TraceError::io(&self.file, Place::Byte(self.at), &doing, e)
+        TraceError::io(&self.file, FilePlace::Byte(self.at), &doing, e)
     }
 }
 
-impl Read for Input {
+impl Read for TraceInput {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if buf.is_empty() {
             return Ok(0);

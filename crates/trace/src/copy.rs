@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::error::TraceError;
-use crate::export::{ExportError, ExportReport, ExportSpec, Exporter};
+use crate::export::{ExportError, ExportReport, ExportSpec, TraceExporter};
 use crate::native::NativeWriter;
-use crate::source::Source;
+use crate::source::TraceSource;
 
 /// Why requests could not be copied.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ impl From<ExportError> for CopyError {
 
 /// What has been exported.
 #[derive(Clone, Debug)]
-pub struct Exported {
+pub struct ExportedCounts {
     /// What was written, changed and left out.
     pub report: ExportReport,
     /// Whether the source has latencies, which are not written.
@@ -45,7 +45,7 @@ pub struct Exported {
 ///
 /// # Errors
 /// Where they cannot be read or written.
-pub fn copy_native<W: Write>(source: &mut dyn Source, out: W, level: i32) -> Result<(W, u64), CopyError> {
+pub fn copy_native<W: Write>(source: &mut dyn TraceSource, out: W, level: i32) -> Result<(W, u64), CopyError> {
     let mut writer = NativeWriter::with_level(out, level)?;
     let (mut batch, mut latencies) = (Vec::new(), Vec::new());
     let (mut requests, mut names) = (0, 0);
@@ -75,12 +75,12 @@ pub fn copy_native<W: Write>(source: &mut dyn Source, out: W, level: i32) -> Res
 /// # Errors
 /// Where they cannot be read or written, or the format cannot hold them.
 pub fn copy_export<W: Write>(
-    source: &mut dyn Source,
+    source: &mut dyn TraceSource,
     out: W,
     spec: &ExportSpec,
     scratch: &Path,
-) -> Result<(W, Exported), CopyError> {
-    let mut exporter = Exporter::new(spec, out, scratch)?;
+) -> Result<(W, ExportedCounts), CopyError> {
+    let mut exporter = TraceExporter::new(spec, out, scratch)?;
     let (mut batch, mut latencies, mut any_latencies) = (Vec::new(), Vec::new(), false);
     loop {
         source.next_batch(&mut batch)?;
@@ -91,5 +91,5 @@ pub fn copy_export<W: Write>(
         exporter.write(&batch, source.volume_names())?;
     }
     let (out, report) = exporter.finish()?;
-    Ok((out, Exported { report, latencies_left_out: any_latencies }))
+    Ok((out, ExportedCounts { report, latencies_left_out: any_latencies }))
 }

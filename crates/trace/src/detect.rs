@@ -10,7 +10,7 @@ mod weigh;
 
 use crate::compress::looks_unmarked;
 use crate::fields::shown;
-use crate::format::{Fit, HEAD, Held, Sign, Title};
+use crate::format::{FormatFit, FormatSign, HEAD, MarkedBytes, TextTitle};
 use crate::formats::{FORMATS, FormatId, FormatSpec, names};
 
 /// A zero byte within so many bytes is the sign of binary records.
@@ -29,14 +29,14 @@ const CONTAINERS: [(usize, &[u8], &str); 5] = [
 
 /// Why no format was found, and what to tell the user.
 #[derive(Debug, PartialEq, Eq)]
-enum Refusal {
+enum DetectionRefusal {
     /// The content fits none.
     Unknown(String),
     /// It fits several, or one with a doubt.
     Undecided(String),
 }
 
-type Found = Result<FormatSpec, Refusal>;
+type FoundFormat = Result<FormatSpec, DetectionRefusal>;
 
 /// The format that the content fits, or what to tell the user.
 pub(crate) fn detect(head: &[u8]) -> Result<FormatSpec, String> {
@@ -45,20 +45,25 @@ pub(crate) fn detect(head: &[u8]) -> Result<FormatSpec, String> {
         Some((format, held)) => behind_mark(head, whole, format, held),
         None => unmarked(head, whole),
     };
-    found.map_err(|(Refusal::Unknown(reason) | Refusal::Undecided(reason))| reason)
+    found.map_err(|(DetectionRefusal::Unknown(reason) | DetectionRefusal::Undecided(reason))| reason)
 }
 
 /// The format whose mark the file begins with.
-fn marked(head: &[u8], whole: bool) -> Option<(FormatSpec, Held)> {
+fn marked(head: &[u8], whole: bool) -> Option<(FormatSpec, MarkedBytes)> {
     FORMATS.iter().find_map(|id| match id.sign() {
-        Sign::Mark(held) => Some((id.plain()?, held(head, whole)?)),
+        FormatSign::Mark(held) => Some((id.plain()?, held(head, whole)?)),
         _ => None,
     })
 }
 
 /// A file with a mark is of that format, unless the mark is all that there is of it or the rest
 /// fits another one.
-fn behind_mark(head: &[u8], whole: bool, format: FormatSpec, Held { bytes, proven }: Held) -> Found {
+fn behind_mark(
+    head: &[u8],
+    whole: bool,
+    format: FormatSpec,
+    MarkedBytes { bytes, proven }: MarkedBytes,
+) -> FoundFormat {
     let rest = &head[bytes..];
     if rest.is_empty() {
         return Ok(format);
@@ -72,11 +77,11 @@ fn behind_mark(head: &[u8], whole: bool, format: FormatSpec, Held { bytes, prove
     };
     let then = match other {
         Ok(other) => format!("fits {other}"),
-        Err(Refusal::Undecided(_)) => "fits other formats".to_owned(),
-        Err(Refusal::Unknown(_)) if bytes > 0 && !proven && !broken => "fits no known format".to_owned(),
-        Err(Refusal::Unknown(_)) => return Ok(format),
+        Err(DetectionRefusal::Undecided(_)) => "fits other formats".to_owned(),
+        Err(DetectionRefusal::Unknown(_)) if bytes > 0 && !proven && !broken => "fits no known format".to_owned(),
+        Err(DetectionRefusal::Unknown(_)) => return Ok(format),
     };
-    Err(Refusal::Undecided(format!(
+    Err(DetectionRefusal::Undecided(format!(
         "begins like {format}, but from byte {bytes} on it {then}; take away what does not belong there, or say which \
          it is with --format"
     )))
@@ -103,45 +108,45 @@ fn unmarked_utf16(head: &[u8]) -> Option<String> {
     })
 }
 
-fn unmarked(head: &[u8], whole: bool) -> Found {
+fn unmarked(head: &[u8], whole: bool) -> FoundFormat {
     if let Some(what) = container(head, 1).or_else(|| unmarked_utf16(head)) {
-        return Err(Refusal::Unknown(what));
+        return Err(DetectionRefusal::Unknown(what));
     }
     if !head[..head.len().min(BINARY_SIGN)].contains(&0) {
         return detect_text(head, whole);
     }
     let binary = detect_binary(head, whole);
-    if !matches!(binary, Err(Refusal::Unknown(_))) {
+    if !matches!(binary, Err(DetectionRefusal::Unknown(_))) {
         return binary;
     }
     // A zero byte can also be the damage of a text.
     match detect_text(head, whole) {
-        Err(Refusal::Unknown(_)) => binary,
+        Err(DetectionRefusal::Unknown(_)) => binary,
         text => text,
     }
 }
 
-fn detect_binary(head: &[u8], whole: bool) -> Found {
+fn detect_binary(head: &[u8], whole: bool) -> FoundFormat {
     let guess = FORMATS.iter().find_map(|id| match id.sign() {
-        Sign::Guess(ask) => ask(head, whole),
+        FormatSign::Guess(ask) => ask(head, whole),
         _ => None,
     });
-    let fits: Vec<(FormatId, Fit)> = FORMATS
+    let fits: Vec<(FormatId, FormatFit)> = FORMATS
         .iter()
         .filter_map(|id| match id.sign() {
-            Sign::Records(fit) => Some((*id, fit(head)?)),
+            FormatSign::Records(fit) => Some((*id, fit(head)?)),
             _ => None,
         })
         .collect();
     // The version of a single record proves little.
-    let fitting = |fit: &Fit| nearly_all(fit.good as u64, fit.bad as u64) && (fit.good > 1 || guess.is_none());
+    let fitting = |fit: &FormatFit| nearly_all(fit.good as u64, fit.bad as u64) && (fit.good > 1 || guess.is_none());
     let found: Vec<FormatSpec> = fits.iter().filter(|(_, fit)| fitting(fit)).filter_map(|(id, _)| id.plain()).collect();
     match &found[..] {
         [] => {}
         [one] => return Ok(one.clone()),
         several => {
             let names: Vec<String> = several.iter().map(|format| format!("--format {format}")).collect();
-            return Err(Refusal::Undecided(format!(
+            return Err(DetectionRefusal::Undecided(format!(
                 "the content fits {} formats of records; say which it is: {}",
                 names.len(),
                 names.join(" or ")
@@ -149,9 +154,9 @@ fn detect_binary(head: &[u8], whole: bool) -> Found {
         }
     }
     if let Some(question) = guess {
-        return Err(Refusal::Undecided(question.to_owned()));
+        return Err(DetectionRefusal::Undecided(question.to_owned()));
     }
-    let closest = fits.into_iter().max_by_key(|(_, fit)| fit.good).and_then(|(id, Fit { good, bad, fault })| {
+    let closest = fits.into_iter().max_by_key(|(_, fit)| fit.good).and_then(|(id, FormatFit { good, bad, fault })| {
         let (byte, reason) = fault.filter(|(byte, _)| *byte > 0 || good >= bad)?;
         Some(format!(
             "The closest is {id}, which reads {good} of the first {} records; byte {byte}: {reason}",
@@ -164,18 +169,20 @@ fn detect_binary(head: &[u8], whole: bool) -> Found {
 /// The format whose title a text begins with, and what messages call it.
 fn titled(text: &[u8]) -> Option<(FormatSpec, &'static str)> {
     FORMATS.iter().find_map(|id| match id.sign() {
-        Sign::Lines { title: Some(Title { begins, called }), .. } if begins(text) => Some((id.plain()?, called)),
+        FormatSign::Lines { title: Some(TextTitle { begins, called }), .. } if begins(text) => {
+            Some((id.plain()?, called))
+        }
         _ => None,
     })
 }
 
-fn detect_text(head: &[u8], whole: bool) -> Found {
+fn detect_text(head: &[u8], whole: bool) -> FoundFormat {
     let text = match memchr::memrchr(b'\n', head) {
         _ if whole => head,
         Some(end) => &head[..=end],
         None => {
             let reason = format!("has no end of line in its first 64 KiB ({}...): not a text trace", start(head));
-            return Err(Refusal::Unknown(reason));
+            return Err(DetectionRefusal::Unknown(reason));
         }
     };
     let candidates = weigh::candidates(text);
@@ -191,7 +198,7 @@ fn detect_text(head: &[u8], whole: bool) -> Found {
         }
     }
     match weigh::weigh(text, candidates) {
-        Ok(found) => found.map_err(Refusal::Undecided),
+        Ok(found) => found.map_err(DetectionRefusal::Undecided),
         Err(closest) => Err(unknown(head, closest)),
     }
 }
@@ -211,10 +218,10 @@ fn start(head: &[u8]) -> String {
     }
 }
 
-fn unknown(head: &[u8], closest: Option<String>) -> Refusal {
+fn unknown(head: &[u8], closest: Option<String>) -> DetectionRefusal {
     let closest = closest.map(|c| format!(". {c}")).unwrap_or_default();
     let begins = if head.contains(&0) { shown(head) } else { start(head) };
-    Refusal::Unknown(format!(
+    DetectionRefusal::Unknown(format!(
         "fits no known format; it begins {begins}{closest}. Known formats: {}. Any other table of text can be \
          described, such as --format columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)",
         names()

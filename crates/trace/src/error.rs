@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Where in a file something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FilePlace {
     /// A line, counted from 1, of the decompressed text.
     Line(u64),
     /// A byte, counted from 0, of the decompressed data.
@@ -21,20 +21,20 @@ pub struct TraceError {
     /// The file as the user named it.
     pub file: PathBuf,
     /// Where in it.
-    pub place: Place,
+    pub place: FilePlace,
     /// What is wrong and what would be right, without a final stop.
     pub reason: String,
 }
 
 impl TraceError {
     /// An error with a reason of our own.
-    pub fn new(file: &Path, place: Place, reason: impl Into<String>) -> Self {
+    pub fn new(file: &Path, place: FilePlace, reason: impl Into<String>) -> Self {
         Self { file: file.to_owned(), place, reason: reason.into() }
     }
 
     /// An error that the operating system or a decompressor reported.
     #[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-    pub fn io(file: &Path, place: Place, doing: &str, error: std::io::Error) -> Self {
+    pub fn io(file: &Path, place: FilePlace, doing: &str, error: std::io::Error) -> Self {
         Self::new(file, place, format!("{doing}: {error}"))
     }
 }
@@ -43,9 +43,9 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
         match self.place {
-            Place::Line(n) => write!(f, ", line {n}")?,
-            Place::Byte(n) => write!(f, ", byte {n}")?,
-            Place::File => {}
+            FilePlace::Line(n) => write!(f, ", line {n}")?,
+            FilePlace::Byte(n) => write!(f, ", byte {n}")?,
+            FilePlace::File => {}
         }
         write!(f, ": {}", self.reason)
     }

@@ -11,15 +11,15 @@ const SHOWN: usize = 40;
 /// Why a line or record cannot be read. One pointer wide, so that the success path returns in
 /// registers.
 #[derive(Debug)]
-pub(crate) struct Fault(Box<Reason>);
+pub(crate) struct FieldFault(Box<FaultReason>);
 
 #[derive(Debug)]
-struct Reason {
+struct FaultReason {
     text: String,
     fatal: bool,
 }
 
-pub(crate) type Parsed<T> = Result<T, Fault>;
+pub(crate) type ParsedLine<T> = Result<T, FieldFault>;
 
 /// Returns the last field of a text whose fields stand between blanks, and what stands before it.
 pub(crate) fn last_field(text: &[u8]) -> (&[u8], &[u8]) {
@@ -28,16 +28,16 @@ pub(crate) fn last_field(text: &[u8]) -> (&[u8], &[u8]) {
     (&text[start..], &text[..start])
 }
 
-impl Fault {
+impl FieldFault {
     #[cold]
     pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self(Box::new(Reason { text: reason.into(), fatal: false }))
+        Self(Box::new(FaultReason { text: reason.into(), fatal: false }))
     }
 
     /// One at which even a lenient reader stops.
     #[cold]
     pub(crate) fn fatal(reason: impl Into<String>) -> Self {
-        Self(Box::new(Reason { text: reason.into(), fatal: true }))
+        Self(Box::new(FaultReason { text: reason.into(), fatal: true }))
     }
 
     pub(crate) fn is_fatal(&self) -> bool {
@@ -126,7 +126,7 @@ const POW10: [u64; 10] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_0
 
 /// A cursor over the fields of a line. `SEP` separates them; a space stands for any run of spaces
 /// and tabs.
-pub(crate) struct Fields<'a, const SEP: u8> {
+pub(crate) struct LineFields<'a, const SEP: u8> {
     line: &'a [u8],
     /// Where the next field starts; beyond the line's length when there is none.
     at: usize,
@@ -159,7 +159,7 @@ fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-impl<'a, const SEP: u8> Fields<'a, SEP> {
+impl<'a, const SEP: u8> LineFields<'a, SEP> {
     #[inline]
     pub(crate) const fn new(line: &'a [u8]) -> Self {
         Self { line, at: 0 }
@@ -202,24 +202,24 @@ impl<'a, const SEP: u8> Fields<'a, SEP> {
 
     /// Passes over the next field, whatever it holds.
     #[inline]
-    pub(crate) fn skip(&mut self, name: &str) -> Parsed<()> {
-        if self.next().is_some() { Ok(()) } else { Err(Fault::missing(name)) }
+    pub(crate) fn skip(&mut self, name: &str) -> ParsedLine<()> {
+        if self.next().is_some() { Ok(()) } else { Err(FieldFault::missing(name)) }
     }
 
     /// The next field's text.
     #[inline]
-    pub(crate) fn text(&mut self, name: &str) -> Parsed<&'a [u8]> {
+    pub(crate) fn text(&mut self, name: &str) -> ParsedLine<&'a [u8]> {
         match self.next() {
-            Some(b"") => Err(Fault::field(name, b"", "text")),
-            Some(text @ [b'"', ..]) => Err(Fault::field(name, text, "text")),
+            Some(b"") => Err(FieldFault::field(name, b"", "text")),
+            Some(text @ [b'"', ..]) => Err(FieldFault::field(name, text, "text")),
             Some(text) => Ok(text),
-            None => Err(Fault::missing(name)),
+            None => Err(FieldFault::missing(name)),
         }
     }
 
     /// The next field as a whole number.
     #[inline]
-    pub(crate) fn number(&mut self, name: &str) -> Parsed<u64> {
+    pub(crate) fn number(&mut self, name: &str) -> ParsedLine<u64> {
         let start = self.begin();
         let (value, i) = digits(self.line, start);
         // Nineteen digits always fit.
@@ -232,20 +232,20 @@ impl<'a, const SEP: u8> Fields<'a, SEP> {
 
     #[cold]
     #[inline(never)]
-    fn number_slow(&mut self, name: &str) -> Parsed<u64> {
-        whole_number(name, self.next().ok_or_else(|| Fault::missing(name))?)
+    fn number_slow(&mut self, name: &str) -> ParsedLine<u64> {
+        whole_number(name, self.next().ok_or_else(|| FieldFault::missing(name))?)
     }
 
     /// The next field as a count of sectors, in bytes.
     #[inline]
-    pub(crate) fn sectors(&mut self, name: &str) -> Parsed<u64> {
+    pub(crate) fn sectors(&mut self, name: &str) -> ParsedLine<u64> {
         let n = self.number(name)?;
         if n >> 55 == 0 { Ok(n * SECTOR_BYTES) } else { Err(too_many_sectors(name, n)) }
     }
 
     /// The next field as a time in nanoseconds, exact.
     #[inline(always)]
-    pub(crate) fn time(&mut self, name: &str, unit: TimeUnit) -> Parsed<u64> {
+    pub(crate) fn time(&mut self, name: &str, unit: TimeUnit) -> ParsedLine<u64> {
         let exponent = unit.exponent();
         let start = self.begin();
         let (whole, mut i) = digits(self.line, start);
@@ -279,8 +279,8 @@ impl<'a, const SEP: u8> Fields<'a, SEP> {
 
     #[cold]
     #[inline(never)]
-    fn time_slow(&mut self, name: &str, unit: TimeUnit) -> Parsed<u64> {
-        decimal_time(name, self.next().ok_or_else(|| Fault::missing(name))?, unit)
+    fn time_slow(&mut self, name: &str, unit: TimeUnit) -> ParsedLine<u64> {
+        decimal_time(name, self.next().ok_or_else(|| FieldFault::missing(name))?, unit)
     }
 
     /// Returns what has not been read.
@@ -291,7 +291,7 @@ impl<'a, const SEP: u8> Fields<'a, SEP> {
 
     /// Nothing may follow.
     #[inline]
-    pub(crate) fn end(&mut self) -> Parsed<()> {
+    pub(crate) fn end(&mut self) -> ParsedLine<()> {
         let start = self.begin();
         if start > self.line.len() || (SEP == BLANKS && start == self.line.len()) {
             return Ok(());
@@ -300,9 +300,9 @@ impl<'a, const SEP: u8> Fields<'a, SEP> {
     }
 
     #[cold]
-    fn further(&mut self) -> Fault {
+    fn further(&mut self) -> FieldFault {
         let text = self.next().unwrap_or_default();
-        Fault::new(format!("there is a further field {} where the line should end", shown(text)))
+        FieldFault::new(format!("there is a further field {} where the line should end", shown(text)))
     }
 }
 
@@ -323,8 +323,8 @@ fn digits(line: &[u8], start: usize) -> (u64, usize) {
 }
 
 #[cold]
-fn too_many_sectors(name: &str, n: u64) -> Fault {
-    Fault::new(format!("{name} is {n} sectors, more than 2^64 bytes"))
+fn too_many_sectors(name: &str, n: u64) -> FieldFault {
+    FieldFault::new(format!("{name} is {n} sectors, more than 2^64 bytes"))
 }
 
 /// The value of plain digits, or `None` if it exceeds 64 bits.
@@ -333,15 +333,15 @@ fn checked_digits(text: &[u8]) -> Option<u64> {
 }
 
 /// A field that is a whole number.
-pub(crate) fn whole_number(name: &str, text: &[u8]) -> Parsed<u64> {
+pub(crate) fn whole_number(name: &str, text: &[u8]) -> ParsedLine<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
-        return Err(Fault::field(name, text, "a whole number"));
+        return Err(FieldFault::field(name, text, "a whole number"));
     }
-    checked_digits(text).ok_or_else(|| Fault::field(name, text, "a whole number below 2^64"))
+    checked_digits(text).ok_or_else(|| FieldFault::field(name, text, "a whole number below 2^64"))
 }
 
 /// A field that is a time: digits, optionally a point and further digits.
-pub(crate) fn decimal_time(name: &str, text: &[u8], unit: TimeUnit) -> Parsed<u64> {
+pub(crate) fn decimal_time(name: &str, text: &[u8], unit: TimeUnit) -> ParsedLine<u64> {
     let expected = || -> Cow<'static, str> {
         if unit == TimeUnit::Nanos {
             "a whole number of nanoseconds".into()
@@ -357,7 +357,7 @@ pub(crate) fn decimal_time(name: &str, text: &[u8], unit: TimeUnit) -> Parsed<u6
     let plain = |t: &[u8]| t.iter().all(u8::is_ascii_digit);
     let shaped = !whole.is_empty() && plain(whole) && plain(fraction) && point.is_none_or(|_| !fraction.is_empty());
     if !shaped || (point.is_some() && unit == TimeUnit::Nanos) {
-        return Err(Fault::field(name, text, &expected()));
+        return Err(FieldFault::field(name, text, &expected()));
     }
     let exponent = unit.exponent();
     let kept = &fraction[..fraction.len().min(exponent)];
@@ -365,14 +365,14 @@ pub(crate) fn decimal_time(name: &str, text: &[u8], unit: TimeUnit) -> Parsed<u6
         let below = checked_digits(kept)? * POW10[exponent - kept.len()];
         checked_digits(whole)?.checked_mul(POW10[exponent])?.checked_add(below)
     };
-    nanos().ok_or_else(|| Fault::field(name, text, "a time below 2^64 nanoseconds (584 years)"))
+    nanos().ok_or_else(|| FieldFault::field(name, text, "a time below 2^64 nanoseconds (584 years)"))
 }
 
 /// Reads a field that is a date and a time of day, `2024-01-15 10:30:45.123456`, in nanoseconds since 1970: with a `T` between
 /// them, too, and behind them nothing, `Z` or a difference such as `+01:00`; nothing is UTC.
-pub(crate) fn date_time(name: &str, text: &[u8]) -> Parsed<u64> {
+pub(crate) fn date_time(name: &str, text: &[u8]) -> ParsedLine<u64> {
     moment(text).ok_or_else(|| {
-        Fault::field(name, text, "a date from 1970 on and a time of day, such as 2024-01-15 10:30:45.123456")
+        FieldFault::field(name, text, "a date from 1970 on and a time of day, such as 2024-01-15 10:30:45.123456")
     })
 }
 
@@ -420,8 +420,8 @@ mod tests {
     use super::*;
 
     fn time(text: &str, unit: TimeUnit) -> Result<u64, String> {
-        let fast = Fields::<b','>::new(text.as_bytes()).time("ts", unit).map_err(Fault::into_reason);
-        let slow = decimal_time("ts", text.as_bytes(), unit).map_err(Fault::into_reason);
+        let fast = LineFields::<b','>::new(text.as_bytes()).time("ts", unit).map_err(FieldFault::into_reason);
+        let slow = decimal_time("ts", text.as_bytes(), unit).map_err(FieldFault::into_reason);
         assert_eq!(fast, slow, "{text}");
         fast
     }
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn dates_are_times_since_1970() {
-        let of = |text: &str| date_time("ts", text.as_bytes()).map_err(Fault::into_reason);
+        let of = |text: &str| date_time("ts", text.as_bytes()).map_err(FieldFault::into_reason);
         assert_eq!(of("1970-01-01 00:00:00"), Ok(0));
         assert_eq!(of("2024-01-15 10:30:45.123456"), Ok(1_705_314_645_123_456_000));
         assert_eq!(of("2024-02-29T23:59:59.5Z"), Ok(1_709_251_199_500_000_000));
@@ -481,7 +481,7 @@ mod tests {
 
     #[test]
     fn numbers_are_checked() {
-        let number = |text: &str| Fields::<b','>::new(text.as_bytes()).number("n").map_err(Fault::into_reason);
+        let number = |text: &str| LineFields::<b','>::new(text.as_bytes()).number("n").map_err(FieldFault::into_reason);
         assert_eq!(number("0"), Ok(0));
         assert_eq!(number("18446744073709551615"), Ok(u64::MAX));
         assert_eq!(number(" 12 ,3"), Ok(12));
@@ -490,17 +490,17 @@ mod tests {
         assert_eq!(number("\u{e9}").unwrap_err(), "n is \"\\xc3\\xa9\", expected a whole number");
         assert_eq!(number(",1").unwrap_err(), "n is empty, expected a whole number");
         assert_eq!(number("\"1\"").unwrap_err(), "n is \"\\\"1\\\"\": quoted fields are not read, remove the quotes");
-        assert!(Fields::<b','>::new(b"36028797018963968").sectors("lba").is_err());
-        assert_eq!(Fields::<b','>::new(b"36028797018963967").sectors("lba").unwrap(), 36_028_797_018_963_967 * 512);
+        assert!(LineFields::<b','>::new(b"36028797018963968").sectors("lba").is_err());
+        assert_eq!(LineFields::<b','>::new(b"36028797018963967").sectors("lba").unwrap(), 36_028_797_018_963_967 * 512);
     }
 
     #[test]
     fn blanks_run_together_and_commas_do_not() {
-        let mut fields = Fields::<BLANKS>::new(b"  1 \t 2  ");
+        let mut fields = LineFields::<BLANKS>::new(b"  1 \t 2  ");
         assert_eq!((fields.number("a").unwrap(), fields.number("b").unwrap()), (1, 2));
         assert!(fields.end().is_ok());
         assert_eq!(fields.number("c").unwrap_err().into_reason(), "the line ends before c");
-        let mut fields = Fields::<b','>::new(b"1,,2,");
+        let mut fields = LineFields::<b','>::new(b"1,,2,");
         assert_eq!(fields.next(), Some(&b"1"[..]));
         assert_eq!(fields.next(), Some(&b""[..]));
         assert_eq!(fields.next(), Some(&b"2"[..]));

@@ -4,19 +4,19 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::compress::Input;
+use crate::compress::TraceInput;
 use crate::error::TraceError;
 use crate::fields::TimeUnit;
-use crate::lines::{LineFormat, LineSource, Probe, probe};
-use crate::options::{FormatError, Options};
-use crate::source::Source;
+use crate::lines::{FormatProbe, LineFormat, LineSource, probe};
+use crate::options::{FormatError, FormatOptions};
+use crate::source::TraceSource;
 
 /// Decompressed bytes of a file's beginning that are looked at.
 pub(crate) const HEAD: usize = 64 * 1024;
 
 /// Whether a file's content tells that it is of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum FormatFinding {
     /// It does.
     Certain,
     /// It can fit another format too; then the user is asked.
@@ -39,28 +39,28 @@ pub struct FormatInfo {
     /// Its options, each `key=values: meaning`.
     pub options: &'static [&'static str],
     /// Whether a file's content tells it.
-    pub finding: Finding,
+    pub finding: FormatFinding,
     /// Texts of `--format` that mean it with options. The first means the samples too, if the name
     /// alone means nothing.
     pub examples: &'static [&'static str],
     /// What files of it look like, at least one: for tests and fuzzing.
-    pub samples: &'static [Sample],
+    pub samples: &'static [FormatSample],
 }
 
 /// How to make files of a format, as long as need be.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub struct FormatSample {
     /// What tells it from the format's other samples, if there are any.
     pub name: &'static str,
     /// Whether the content tells the format; else the user is asked.
     pub found: bool,
     /// What it consists of.
-    pub content: Content,
+    pub content: FormatContent,
 }
 
 /// What a file consists of.
 #[derive(Clone, Copy, Debug)]
-pub enum Content {
+pub enum FormatContent {
     /// Lines.
     Lines {
         /// The first line, if it is unlike the others.
@@ -79,15 +79,15 @@ pub enum Content {
     },
 }
 
-impl Sample {
+impl FormatSample {
     /// Lines whose columns `separator` separates.
     pub(crate) const fn lines(name: &'static str, separator: u8, line: fn(u64) -> String) -> Self {
-        Self { name, found: true, content: Content::Lines { title: None, separator, line } }
+        Self { name, found: true, content: FormatContent::Lines { title: None, separator, line } }
     }
 
     /// The same behind a title.
     pub(crate) const fn titled(title: &'static str, separator: u8, line: fn(u64) -> String) -> Self {
-        Self { name: "", found: true, content: Content::Lines { title: Some(title), separator, line } }
+        Self { name: "", found: true, content: FormatContent::Lines { title: Some(title), separator, line } }
     }
 
     /// Records with fields of these lengths.
@@ -96,7 +96,7 @@ impl Sample {
         fields: &'static [usize],
         records: fn(u64) -> Vec<Vec<u8>>,
     ) -> Self {
-        Self { name, found: true, content: Content::Records { fields, records } }
+        Self { name, found: true, content: FormatContent::Records { fields, records } }
     }
 
     /// The same as one of which the user is asked.
@@ -107,11 +107,11 @@ impl Sample {
     /// The lines with their ends, or records, of a file that has `n` besides its title.
     pub fn pieces(&self, n: u64) -> Vec<Vec<u8>> {
         match self.content {
-            Content::Lines { title, line, .. } => {
+            FormatContent::Lines { title, line, .. } => {
                 let lines = title.map(str::to_owned).into_iter().chain((0..n).map(line));
                 lines.map(|line| (line + "\n").into_bytes()).collect()
             }
-            Content::Records { records, .. } => records(n),
+            FormatContent::Records { records, .. } => records(n),
         }
     }
 }
@@ -124,26 +124,26 @@ pub(crate) const fn scattered(n: u64) -> u64 {
 /// How the beginning of a file, at most [`HEAD`] bytes, tells that it is of a format. `whole` says
 /// that it is all of the file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Sign {
+pub(crate) enum FormatSign {
     /// Not at all.
     None,
-    /// By lines that it reads, see [`Format::probe`].
+    /// By lines that it reads, see [`TraceFormat::probe`].
     Lines {
-        title: Option<Title>,
+        title: Option<TextTitle>,
         /// The name of a format that reads whatever this one reads, and means something else by it.
         cousin_of: Option<&'static str>,
     },
     /// By a mark, if it begins with that.
-    Mark(fn(head: &[u8], whole: bool) -> Option<Held>),
+    Mark(fn(head: &[u8], whole: bool) -> Option<MarkedBytes>),
     /// By records that nothing marks, if there is any.
-    Records(fn(head: &[u8]) -> Option<Fit>),
+    Records(fn(head: &[u8]) -> Option<FormatFit>),
     /// It only could be of the format; then this is what the user is told.
     Guess(fn(head: &[u8], whole: bool) -> Option<&'static str>),
 }
 
 /// The first line of a text, where it says the format.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Title {
+pub(crate) struct TextTitle {
     pub(crate) begins: fn(text: &[u8]) -> bool,
     /// What messages call a text that has it.
     pub(crate) called: &'static str,
@@ -151,14 +151,14 @@ pub(crate) struct Title {
 
 /// How much of a file that begins with a format's mark is of that format.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct MarkedBytes {
     /// Bytes of its beginning.
     pub(crate) bytes: usize,
     /// They are more than could stand in front of another file by mistake.
     pub(crate) proven: bool,
 }
 
-impl Held {
+impl MarkedBytes {
     /// All that is looked at.
     pub(crate) const fn all(head: &[u8]) -> Self {
         Self { bytes: head.len(), proven: true }
@@ -167,7 +167,7 @@ impl Held {
 
 /// How well the beginning of a file fits a format of records.
 #[derive(Debug)]
-pub(crate) struct Fit {
+pub(crate) struct FormatFit {
     /// Whole records that are of the format, and that are not.
     pub(crate) good: usize,
     pub(crate) bad: usize,
@@ -189,21 +189,21 @@ pub(crate) struct TableUnits {
 }
 
 /// What is read.
-pub(crate) struct Opening<'a> {
+pub(crate) struct TraceOpening<'a> {
     /// The path of a file that can also be read from its end.
     pub(crate) seekable: Option<&'a Path>,
-    pub(crate) input: Input,
+    pub(crate) input: TraceInput,
     /// Further files, of a format that is recorded in several.
-    pub(crate) others: Vec<Input>,
+    pub(crate) others: Vec<TraceInput>,
     /// Leave out what cannot be read.
     pub(crate) lenient: bool,
 }
 
 /// A format with its options.
-pub(crate) trait Format: Clone + fmt::Debug + PartialEq + Eq + Sized {
+pub(crate) trait TraceFormat: Clone + fmt::Debug + PartialEq + Eq + Sized {
     const INFO: FormatInfo;
 
-    const SIGN: Sign;
+    const SIGN: FormatSign;
 
     /// Gives its units, where it is a table that others may look like.
     const TABLE: Option<TableUnits> = None;
@@ -213,14 +213,14 @@ pub(crate) trait Format: Clone + fmt::Debug + PartialEq + Eq + Sized {
 
     /// Parses what stands behind the name.
     fn parse(text: Option<&str>) -> Result<Self, FormatError> {
-        let mut options = Options::parse(Self::INFO.name, text)?;
+        let mut options = FormatOptions::parse(Self::INFO.name, text)?;
         let format = Self::take(&mut options)?;
         options.finish(Self::INFO.options.iter().copied())?;
         Ok(format)
     }
 
     /// Takes its options.
-    fn take(_options: &mut Options<'_>) -> Result<Self, FormatError> {
+    fn take(_options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
         Self::plain().ok_or_else(|| FormatError::new(format!("format {} needs options", Self::INFO.name)))
     }
 
@@ -230,11 +230,11 @@ pub(crate) trait Format: Clone + fmt::Debug + PartialEq + Eq + Sized {
     }
 
     /// A source of the requests, from the beginning.
-    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError>;
+    fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError>;
 
     /// How well it reads whole lines (see [`probe`]); `None` for formats that are not found by
     /// their lines.
-    fn probe(&self, _text: &[u8], _patient: bool) -> Option<Probe> {
+    fn probe(&self, _text: &[u8], _patient: bool) -> Option<FormatProbe> {
         None
     }
 
@@ -256,18 +256,18 @@ pub(crate) trait TextFormat: Clone + fmt::Debug + Default + PartialEq + Eq {
     const INFO: FormatInfo;
 
     /// Its first line, if that says the format.
-    const TITLE: Option<Title> = None;
+    const TITLE: Option<TextTitle> = None;
 
-    /// See [`Sign::Lines`].
+    /// See [`FormatSign::Lines`].
     const COUSIN_OF: Option<&'static str> = None;
 
-    /// Returns [`Format::TABLE`].
+    /// Returns [`TraceFormat::TABLE`].
     const TABLE: Option<TableUnits> = None;
 
-    type Lines: LineFormat + 'static;
+    type BlkparseLines: LineFormat + 'static;
 
     /// Takes its options.
-    fn take(_options: &mut Options<'_>) -> Result<Self, FormatError> {
+    fn take(_options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
         Ok(Self::default())
     }
 
@@ -277,18 +277,18 @@ pub(crate) trait TextFormat: Clone + fmt::Debug + Default + PartialEq + Eq {
     }
 
     /// What reads a file.
-    fn lines(&self) -> Self::Lines;
+    fn lines(&self) -> Self::BlkparseLines;
 
     /// What reads lines only to see whether they are of the format.
-    fn trial(&self) -> Self::Lines {
+    fn trial(&self) -> Self::BlkparseLines {
         self.lines()
     }
 }
 
-impl<F: TextFormat> Format for F {
+impl<F: TextFormat> TraceFormat for F {
     const INFO: FormatInfo = <F as TextFormat>::INFO;
 
-    const SIGN: Sign = Sign::Lines { title: F::TITLE, cousin_of: F::COUSIN_OF };
+    const SIGN: FormatSign = FormatSign::Lines { title: F::TITLE, cousin_of: F::COUSIN_OF };
 
     const TABLE: Option<TableUnits> = F::TABLE;
 
@@ -296,7 +296,7 @@ impl<F: TextFormat> Format for F {
         Some(F::default())
     }
 
-    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+    fn take(options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
         <F as TextFormat>::take(options)
     }
 
@@ -304,11 +304,11 @@ impl<F: TextFormat> Format for F {
         TextFormat::options(self)
     }
 
-    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError> {
         Ok(Box::new(LineSource::new(self.lines(), opening.input, opening.lenient)))
     }
 
-    fn probe(&self, text: &[u8], patient: bool) -> Option<Probe> {
+    fn probe(&self, text: &[u8], patient: bool) -> Option<FormatProbe> {
         Some(probe(&mut self.trial(), text, patient))
     }
 }

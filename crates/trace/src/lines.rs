@@ -5,11 +5,11 @@ use std::ops::Range;
 use destage_plan::{Op, Request, SECTOR_BYTES};
 
 use crate::clock::ClockWraps;
-use crate::compress::Input;
-use crate::error::{Place, TraceError};
-use crate::fields::{Fault, Parsed, all_blank};
-use crate::sink::{Progress, Sink};
-use crate::source::{BATCH_REQUESTS, Skipped, Source};
+use crate::compress::TraceInput;
+use crate::error::{FilePlace, TraceError};
+use crate::fields::{FieldFault, ParsedLine, all_blank};
+use crate::sink::{ReaderProgress, RequestSink};
+use crate::source::{BATCH_REQUESTS, SkippedLines, TraceSource};
 
 /// Bytes that a line may have, without its end.
 pub(crate) const MAX_LINE: usize = 64 * 1024;
@@ -20,7 +20,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// What a line was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum LineKind {
     /// A line of the format's table, whether or not it yields a request.
     Data,
     /// A line that the format has besides: a message, a summary.
@@ -36,13 +36,13 @@ pub(crate) trait LineFormat: Send {
 
     /// Whether the first line that is not blank is a header. A format that must have one fails
     /// without it.
-    fn header(&mut self, _line: &[u8]) -> Parsed<bool> {
+    fn header(&mut self, _line: &[u8]) -> ParsedLine<bool> {
         Ok(false)
     }
 
     /// Parses a line (without its end, not blank) and pushes its requests. Volumes are looked up
     /// after everything else has been parsed, so that a malformed line names none.
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line>;
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind>;
 
     /// Returns how many rows were passed over so far that are no requests.
     fn passed_over(&self) -> u64 {
@@ -57,7 +57,7 @@ pub(crate) trait LineFormat: Send {
 
 /// Cuts a stream into lines without copying them.
 struct LineReader {
-    input: Input,
+    input: TraceInput,
     buffer: Vec<u8>,
     /// The bytes of `buffer` that have not been given out.
     start: usize,
@@ -67,7 +67,7 @@ struct LineReader {
     number: u64,
 }
 
-enum Next {
+enum NextLine {
     /// A line, without its end, as a range of the buffer.
     Line(Range<usize>),
     /// A line longer than [`MAX_LINE`], already passed over.
@@ -76,19 +76,19 @@ enum Next {
 }
 
 impl LineReader {
-    fn new(input: Input) -> Self {
+    fn new(input: TraceInput) -> Self {
         Self { input, buffer: vec![0; MAX_LINE + CHUNK], start: 0, end: 0, ended: false, number: 0 }
     }
 
     #[inline]
-    fn next(&mut self) -> Result<Next, TraceError> {
+    fn next(&mut self) -> Result<NextLine, TraceError> {
         if let Some(len) = memchr::memchr(b'\n', &self.buffer[self.start..self.end])
             && len <= MAX_LINE
         {
             let line = self.start..self.start + len;
             self.start += len + 1;
             self.number += 1;
-            return Ok(Next::Line(self.without_return(line)));
+            return Ok(NextLine::Line(self.without_return(line)));
         }
         self.next_slow()
     }
@@ -103,7 +103,7 @@ impl LineReader {
 
     /// The next line when the buffer does not hold all of it, or it is too long.
     #[inline(never)]
-    fn next_slow(&mut self) -> Result<Next, TraceError> {
+    fn next_slow(&mut self) -> Result<NextLine, TraceError> {
         let mut searched = 0;
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]) {
@@ -111,7 +111,7 @@ impl LineReader {
                 let line = self.start..self.start + len;
                 self.start += len + 1;
                 self.number += 1;
-                return Ok(if len > MAX_LINE { Next::TooLong } else { Next::Line(self.without_return(line)) });
+                return Ok(if len > MAX_LINE { NextLine::TooLong } else { NextLine::Line(self.without_return(line)) });
             }
             searched = self.end - self.start;
             if searched > MAX_LINE {
@@ -119,28 +119,28 @@ impl LineReader {
             }
             if self.ended {
                 if searched == 0 {
-                    return Ok(Next::End);
+                    return Ok(NextLine::End);
                 }
                 let line = self.start..self.end;
                 self.start = self.end;
                 self.number += 1;
-                return Ok(Next::Line(self.without_return(line)));
+                return Ok(NextLine::Line(self.without_return(line)));
             }
             self.fill()?;
         }
     }
 
-    fn pass_long_line(&mut self) -> Result<Next, TraceError> {
+    fn pass_long_line(&mut self) -> Result<NextLine, TraceError> {
         self.number += 1;
         loop {
             match memchr::memchr(b'\n', &self.buffer[self.start..self.end]) {
                 Some(at) => {
                     self.start += at + 1;
-                    return Ok(Next::TooLong);
+                    return Ok(NextLine::TooLong);
                 }
                 None if self.ended => {
                     self.start = self.end;
-                    return Ok(Next::TooLong);
+                    return Ok(NextLine::TooLong);
                 }
                 None => {
                     self.start = self.end;
@@ -171,21 +171,21 @@ pub(crate) struct LineSource<F> {
     format: F,
     reader: LineReader,
     lenient: bool,
-    progress: Progress,
-    skipped: Skipped,
+    progress: ReaderProgress,
+    skipped: SkippedLines,
     /// Past the lines to skip and the header.
     begun: bool,
     done: bool,
 }
 
 impl<F: LineFormat> LineSource<F> {
-    pub(crate) fn new(format: F, input: Input, lenient: bool) -> Self {
+    pub(crate) fn new(format: F, input: TraceInput, lenient: bool) -> Self {
         Self {
             format,
             reader: LineReader::new(input),
             lenient,
-            progress: Progress::default(),
-            skipped: Skipped::default(),
+            progress: ReaderProgress::default(),
+            skipped: SkippedLines::default(),
             begun: false,
             done: false,
         }
@@ -193,9 +193,9 @@ impl<F: LineFormat> LineSource<F> {
 
     #[cold]
     #[inline(never)]
-    fn fault(&mut self, fault: Fault) -> Result<(), TraceError> {
+    fn fault(&mut self, fault: FieldFault) -> Result<(), TraceError> {
         let fatal = fault.is_fatal();
-        let error = TraceError::new(self.reader.input.file(), Place::Line(self.reader.number), fault.into_reason());
+        let error = TraceError::new(self.reader.input.file(), FilePlace::Line(self.reader.number), fault.into_reason());
         if !self.lenient || fatal {
             return Err(error);
         }
@@ -232,7 +232,7 @@ impl<F: LineFormat> LineSource<F> {
             (Some(first), None) => format!("none of its lines can be read as this format; the first: {first}"),
             (None, None) => "holds no request".to_owned(),
         };
-        Err(TraceError::new(self.reader.input.file(), Place::File, reason))
+        Err(TraceError::new(self.reader.input.file(), FilePlace::File, reason))
     }
 }
 
@@ -241,12 +241,12 @@ impl<F: LineFormat> LineSource<F> {
         out.reserve(BATCH_REQUESTS + 1);
         while !self.done && out.len() < BATCH_REQUESTS {
             let range = match self.reader.next()? {
-                Next::Line(range) => range,
-                Next::TooLong => {
-                    self.fault(Fault::new("the line is longer than 64 KiB, expected one request per line"))?;
+                NextLine::Line(range) => range,
+                NextLine::TooLong => {
+                    self.fault(FieldFault::new("the line is longer than 64 KiB, expected one request per line"))?;
                     continue;
                 }
-                Next::End => {
+                NextLine::End => {
                     self.progress.requests += out.len() as u64;
                     self.finish()?;
                     break;
@@ -259,7 +259,7 @@ impl<F: LineFormat> LineSource<F> {
             if line.is_empty() {
                 continue;
             }
-            let mut sink = Sink::new(out, &mut self.progress);
+            let mut sink = RequestSink::new(out, &mut self.progress);
             let parsed = sink.whole(|sink| self.format.parse_line(line, sink).map(|_| ()));
             if let Err(fault) = parsed
                 && !all_blank(line)
@@ -275,7 +275,7 @@ impl<F: LineFormat> LineSource<F> {
     }
 }
 
-impl<F: LineFormat> Source for LineSource<F> {
+impl<F: LineFormat> TraceSource for LineSource<F> {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         self.fill_batch(out).inspect_err(|_| {
@@ -297,7 +297,7 @@ impl<F: LineFormat> Source for LineSource<F> {
         self.format.passed_over()
     }
 
-    fn skipped(&self) -> Skipped {
+    fn skipped(&self) -> SkippedLines {
         self.skipped.clone()
     }
 }
@@ -313,7 +313,7 @@ fn names_columns(line: &[u8]) -> bool {
 
 /// How well a format reads the beginning of a text, and what its requests are like.
 #[derive(Debug, Default)]
-pub(crate) struct Probe {
+pub(crate) struct FormatProbe {
     /// Lines of the format's table, and lines that it cannot read.
     pub(crate) good: u64,
     pub(crate) bad: u64,
@@ -344,7 +344,7 @@ pub(crate) const ABSURD_OFFSET: u64 = 1 << 60;
 /// Unreadable lines that are kept, and after which a format that reads less than half is given up.
 const ENOUGH: usize = 16;
 
-impl Probe {
+impl FormatProbe {
     fn count(&mut self, requests: &[Request]) {
         self.first = self.first.or(requests.first().copied());
         self.last = requests.last().copied().or(self.last);
@@ -362,9 +362,9 @@ impl Probe {
 
 /// Reads whole lines as a format, all of them if `patient`, else until it is clear that they are
 /// not of it.
-pub(crate) fn probe<F: LineFormat>(format: &mut F, text: &[u8], patient: bool) -> Probe {
-    let mut probe = Probe::default();
-    let mut progress = Progress::default();
+pub(crate) fn probe<F: LineFormat>(format: &mut F, text: &[u8], patient: bool) -> FormatProbe {
+    let mut probe = FormatProbe::default();
+    let mut progress = ReaderProgress::default();
     let mut out = Vec::new();
     let mut begun = false;
     let text = text.strip_prefix(BOM).unwrap_or(text);
@@ -385,8 +385,8 @@ pub(crate) fn probe<F: LineFormat>(format: &mut F, text: &[u8], patient: bool) -
             }
         };
         out.clear();
-        let mut sink = Sink::new(&mut out, &mut progress);
-        let mut kind = Line::Other;
+        let mut sink = RequestSink::new(&mut out, &mut progress);
+        let mut kind = LineKind::Other;
         let parsed = match parsed {
             Some(fault) => Err(fault),
             None => sink.whole(|sink| {
@@ -395,7 +395,7 @@ pub(crate) fn probe<F: LineFormat>(format: &mut F, text: &[u8], patient: bool) -
             }),
         };
         match parsed {
-            Ok(()) if kind == Line::Data => probe.good += 1,
+            Ok(()) if kind == LineKind::Data => probe.good += 1,
             Ok(()) => {}
             Err(fault) => {
                 probe.bad += 1;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use destage_plan::{Nanos, Request};
 
 use crate::clock::ClockWraps;
-use crate::compress::{Compression, Input, Meter};
+use crate::compress::{ByteMeter, TraceCompression, TraceInput};
 use crate::detect::{detect, refuse};
-use crate::error::{Place, TraceError};
-use crate::format::{HEAD, Opening};
+use crate::error::{FilePlace, TraceError};
+use crate::format::{HEAD, TraceOpening};
 use crate::formats::{FORMATS, FormatId, FormatSpec};
-use crate::source::{Skipped, Source};
+use crate::source::{SkippedLines, TraceSource};
 
 /// How to open a trace.
 #[derive(Clone, Debug, Default)]
@@ -28,17 +28,17 @@ pub struct OpenOptions {
 /// Times are nanoseconds after the earliest request of the first batch; a later one that its
 /// recorder dated before it counts as simultaneous with it. The order is the file's. A batch that
 /// ends in an error is empty, and after it there are no further requests.
-pub struct Trace {
-    source: Box<dyn Source>,
+pub struct TraceRequests {
+    source: Box<dyn TraceSource>,
     file: PathBuf,
     /// All files that are read, if there are several.
     files: Vec<PathBuf>,
     format: FormatSpec,
-    compression: Compression,
-    meter: Meter,
+    compression: TraceCompression,
+    meter: ByteMeter,
 }
 
-impl Trace {
+impl TraceRequests {
     /// The file as the user named it; `standard input` for `-`.
     pub fn file(&self) -> &Path {
         &self.file
@@ -60,12 +60,12 @@ impl Trace {
     }
 
     /// How the file is compressed.
-    pub fn compression(&self) -> Compression {
+    pub fn compression(&self) -> TraceCompression {
         self.compression
     }
 }
 
-impl std::fmt::Debug for Trace {
+impl std::fmt::Debug for TraceRequests {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trace")
             .field("file", &self.file)
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Trace {
     }
 }
 
-impl Source for Trace {
+impl TraceSource for TraceRequests {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         self.source.next_batch(out)
     }
@@ -96,7 +96,7 @@ impl Source for Trace {
         self.source.passed_over()
     }
 
-    fn skipped(&self) -> Skipped {
+    fn skipped(&self) -> SkippedLines {
         self.source.skipped()
     }
 
@@ -118,18 +118,18 @@ impl Source for Trace {
 ///
 /// If the file cannot be opened, is empty, or its format was not given and its content fits none or
 /// more than one: the error then says what would be right. Malformed content further on is an error
-/// of [`Source::next_batch`].
-pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Trace, TraceError> {
+/// of [`TraceSource::next_batch`].
+pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<TraceRequests, TraceError> {
     let path = path.as_ref();
-    if let Some(recording) = Recording::named(path)? {
+    if let Some(recording) = TraceFiles::named(path)? {
         return open_recording(path, recording, options);
     }
-    let (input, meter) = Input::open(path)?;
-    let seekable = (input.compression() == Compression::None && meter.size().is_some()).then_some(path);
+    let (input, meter) = TraceInput::open(path)?;
+    let seekable = (input.compression() == TraceCompression::None && meter.size().is_some()).then_some(path);
     let trace = open_input(input, meter, seekable, options)?;
     match trace.format.refuse(path, None) {
         None => Ok(trace),
-        Some(reason) => Err(TraceError::new(path, Place::File, reason)),
+        Some(reason) => Err(TraceError::new(path, FilePlace::File, reason)),
     }
 }
 
@@ -137,7 +137,7 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Trace, Trac
 /// input), or those of a recording by blktrace.
 pub fn files(path: impl AsRef<Path>) -> Vec<PathBuf> {
     let path = path.as_ref();
-    match Recording::named(path) {
+    match TraceFiles::named(path) {
         Ok(Some(recording)) => recording.files,
         // What is wrong with it is told when it is opened.
         Ok(None) | Err(_) => vec![path.to_owned()],
@@ -145,13 +145,13 @@ pub fn files(path: impl AsRef<Path>) -> Vec<PathBuf> {
 }
 
 /// Files that are one trace.
-struct Recording {
+struct TraceFiles {
     /// Without options.
     format: FormatSpec,
     files: Vec<PathBuf>,
 }
 
-impl Recording {
+impl TraceFiles {
     /// The one that a path names without being a file.
     fn named(path: &Path) -> Result<Option<Self>, TraceError> {
         for id in FORMATS {
@@ -165,9 +165,9 @@ impl Recording {
 }
 
 /// Opens all files of a recording.
-fn open_recording(path: &Path, recording: Recording, options: &OpenOptions) -> Result<Trace, TraceError> {
-    let wrong = |reason: String| Err(TraceError::new(path, Place::File, reason));
-    let Recording { format: plain, files } = recording;
+fn open_recording(path: &Path, recording: TraceFiles, options: &OpenOptions) -> Result<TraceRequests, TraceError> {
+    let wrong = |reason: String| Err(TraceError::new(path, FilePlace::File, reason));
+    let TraceFiles { format: plain, files } = recording;
     let format = options.format.clone().unwrap_or_else(|| plain.clone());
     if format.id() != plain.id() {
         let first = files[0].display();
@@ -178,7 +178,7 @@ fn open_recording(path: &Path, recording: Recording, options: &OpenOptions) -> R
     }
     let (mut parts, mut meters) = (Vec::new(), Vec::new());
     for file in &files {
-        let (mut input, meter) = Input::open(file)?;
+        let (mut input, meter) = TraceInput::open(file)?;
         // A CPU that did nothing leaves an empty file.
         if !input.look_ahead(1)?.is_empty() {
             parts.push(input);
@@ -188,9 +188,9 @@ fn open_recording(path: &Path, recording: Recording, options: &OpenOptions) -> R
     let mut parts = parts.into_iter();
     let Some(input) = parts.next() else { return wrong("all files of the recording are empty".to_owned()) };
     let compression = input.compression();
-    let opening = Opening { seekable: None, input, others: parts.collect(), lenient: options.lenient };
+    let opening = TraceOpening { seekable: None, input, others: parts.collect(), lenient: options.lenient };
     let source = format.open(opening)?;
-    Ok(Trace { source, file: path.to_owned(), files, format, compression, meter: Meter::sum(meters) })
+    Ok(TraceRequests { source, file: path.to_owned(), files, format, compression, meter: ByteMeter::sum(meters) })
 }
 
 /// Like [`open`], from a stream of bytes that is called `name` in messages and has `size` bytes if
@@ -200,17 +200,17 @@ pub fn open_stream(
     stream: Box<dyn Read + Send>,
     size: Option<u64>,
     options: &OpenOptions,
-) -> Result<Trace, TraceError> {
-    let (input, meter) = Input::new(name.as_ref(), stream, size)?;
+) -> Result<TraceRequests, TraceError> {
+    let (input, meter) = TraceInput::new(name.as_ref(), stream, size)?;
     open_input(input, meter, None, options)
 }
 
 fn open_input(
-    mut input: Input,
-    meter: Meter,
+    mut input: TraceInput,
+    meter: ByteMeter,
     seekable: Option<&Path>,
     options: &OpenOptions,
-) -> Result<Trace, TraceError> {
+) -> Result<TraceRequests, TraceError> {
     let file = input.file().to_owned();
     let compression = input.compression();
     input.look_ahead(HEAD)?;
@@ -220,15 +220,15 @@ fn open_input(
     }
     let head = input.look_ahead(HEAD)?;
     if head.is_empty() {
-        return Err(TraceError::new(&file, Place::File, "is empty, expected a trace"));
+        return Err(TraceError::new(&file, FilePlace::File, "is empty, expected a trace"));
     }
     let format = match &options.format {
         Some(format) => match refuse(head, format) {
             None => format.clone(),
-            Some(reason) => return Err(TraceError::new(&file, Place::File, reason)),
+            Some(reason) => return Err(TraceError::new(&file, FilePlace::File, reason)),
         },
-        None => detect(head).map_err(|reason| TraceError::new(&file, Place::File, reason))?,
+        None => detect(head).map_err(|reason| TraceError::new(&file, FilePlace::File, reason))?,
     };
-    let source = format.open(Opening { seekable, input, others: Vec::new(), lenient: options.lenient })?;
-    Ok(Trace { source, file, files: Vec::new(), format, compression, meter })
+    let source = format.open(TraceOpening { seekable, input, others: Vec::new(), lenient: options.lenient })?;
+    Ok(TraceRequests { source, file, files: Vec::new(), format, compression, meter })
 }

@@ -30,12 +30,12 @@ pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
 }
 
 /// The options of a format, taken one by one.
-pub(crate) struct Options<'a> {
+pub(crate) struct FormatOptions<'a> {
     format: &'static str,
     left: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Options<'a> {
+impl<'a> FormatOptions<'a> {
     pub(crate) fn parse(format: &'static str, text: Option<&'a str>) -> Result<Self, FormatError> {
         let mut left: Vec<(&str, &str)> = Vec::new();
         for option in text.into_iter().flat_map(|t| t.split(',')) {

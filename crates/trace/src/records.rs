@@ -5,11 +5,11 @@ use std::path::Path;
 use destage_plan::Request;
 
 use crate::clock::ClockWraps;
-use crate::compress::Input;
-use crate::error::{Place, TraceError};
-use crate::fields::{Fault, Parsed};
-use crate::sink::{Progress, Sink};
-use crate::source::{BATCH_REQUESTS, Skipped, Source};
+use crate::compress::TraceInput;
+use crate::error::{FilePlace, TraceError};
+use crate::fields::{FieldFault, ParsedLine};
+use crate::sink::{ReaderProgress, RequestSink};
+use crate::source::{BATCH_REQUESTS, SkippedLines, TraceSource};
 
 /// Bytes read at once.
 const CHUNK: usize = 256 * 1024;
@@ -26,15 +26,15 @@ pub(crate) trait RecordFormat: Send {
 
     /// The length of the record that begins with `prefix` ([`Self::PREFIX`] bytes), at least that
     /// many. A fault here is always fatal: the next record cannot be found.
-    fn length(&self, prefix: &[u8]) -> Parsed<usize>;
+    fn length(&self, prefix: &[u8]) -> ParsedLine<usize>;
 
     /// Parses a record and pushes its requests.
-    fn parse_record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Parsed<()>;
+    fn parse_record(&mut self, record: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<()>;
 }
 
 /// Bytes of a stream, some at a time.
 pub(crate) struct ByteReader {
-    input: Input,
+    input: TraceInput,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -44,12 +44,12 @@ pub(crate) struct ByteReader {
 }
 
 impl ByteReader {
-    fn new(input: Input) -> Self {
+    fn new(input: TraceInput) -> Self {
         Self::with_chunk(input, CHUNK)
     }
 
     /// One that reads `chunk` bytes at once.
-    pub(crate) fn with_chunk(input: Input, chunk: usize) -> Self {
+    pub(crate) fn with_chunk(input: TraceInput, chunk: usize) -> Self {
         Self { input, buffer: vec![0; chunk], start: 0, end: 0, ended: false, at: 0 }
     }
 
@@ -93,7 +93,7 @@ impl ByteReader {
     /// An error at the byte reached.
     #[cold]
     pub(crate) fn error(&self, reason: impl Into<String>) -> TraceError {
-        TraceError::new(self.input.file(), Place::Byte(self.at), reason)
+        TraceError::new(self.input.file(), FilePlace::Byte(self.at), reason)
     }
 }
 
@@ -102,20 +102,20 @@ pub(crate) struct RecordSource<F> {
     format: F,
     bytes: ByteReader,
     lenient: bool,
-    progress: Progress,
-    skipped: Skipped,
+    progress: ReaderProgress,
+    skipped: SkippedLines,
     begun: bool,
     done: bool,
 }
 
 impl<F: RecordFormat> RecordSource<F> {
-    pub(crate) fn new(format: F, input: Input, lenient: bool) -> Self {
+    pub(crate) fn new(format: F, input: TraceInput, lenient: bool) -> Self {
         Self {
             format,
             bytes: ByteReader::new(input),
             lenient,
-            progress: Progress::default(),
-            skipped: Skipped::default(),
+            progress: ReaderProgress::default(),
+            skipped: SkippedLines::default(),
             begun: false,
             done: false,
         }
@@ -123,7 +123,7 @@ impl<F: RecordFormat> RecordSource<F> {
 
     #[cold]
     #[inline(never)]
-    fn fault(&mut self, fault: Fault) -> Result<(), TraceError> {
+    fn fault(&mut self, fault: FieldFault) -> Result<(), TraceError> {
         let fatal = fault.is_fatal();
         let error = self.bytes.error(fault.into_reason());
         if !self.lenient || fatal {
@@ -154,7 +154,7 @@ impl<F: RecordFormat> RecordSource<F> {
             let len = held.len();
             return self.cut(len, length);
         };
-        let mut sink = Sink::new(out, &mut self.progress);
+        let mut sink = RequestSink::new(out, &mut self.progress);
         let parsed = sink.whole(|sink| self.format.parse_record(record, sink));
         if let Err(fault) = parsed {
             self.fault(fault)?;
@@ -166,7 +166,7 @@ impl<F: RecordFormat> RecordSource<F> {
     /// The input ends inside a record.
     #[cold]
     fn cut(&mut self, held: usize, length: usize) -> Result<bool, TraceError> {
-        self.fault(Fault::new(format!("the file ends inside a record, after {held} of its {length} bytes")))?;
+        self.fault(FieldFault::new(format!("the file ends inside a record, after {held} of its {length} bytes")))?;
         self.bytes.consume(held);
         Ok(false)
     }
@@ -181,7 +181,7 @@ impl<F: RecordFormat> RecordSource<F> {
             Some(first) => format!("none of its records can be read as this format; the first: {first}"),
             None => "holds no request".to_owned(),
         };
-        Err(TraceError::new(self.bytes.input.file(), Place::File, reason))
+        Err(TraceError::new(self.bytes.input.file(), FilePlace::File, reason))
     }
 }
 
@@ -205,7 +205,7 @@ impl<F: RecordFormat> RecordSource<F> {
     }
 }
 
-impl<F: RecordFormat> Source for RecordSource<F> {
+impl<F: RecordFormat> TraceSource for RecordSource<F> {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         self.fill_batch(out).inspect_err(|_| {
@@ -223,7 +223,7 @@ impl<F: RecordFormat> Source for RecordSource<F> {
         self.progress.clock_wraps()
     }
 
-    fn skipped(&self) -> Skipped {
+    fn skipped(&self) -> SkippedLines {
         self.skipped.clone()
     }
 }

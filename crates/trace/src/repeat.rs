@@ -4,16 +4,16 @@ use destage_plan::{Nanos, Request};
 
 use crate::clock::ClockWraps;
 use crate::error::TraceError;
-use crate::source::{Skipped, Source};
+use crate::source::{SkippedLines, TraceSource};
 
 /// Opens the requests anew.
-pub type Reopen = Box<dyn FnMut() -> Result<Box<dyn Source>, TraceError> + Send>;
+pub type ReopenTrace = Box<dyn FnMut() -> Result<Box<dyn TraceSource>, TraceError> + Send>;
 
 /// Requests several times over. Times go on from where they ended: between the last arrival of a
 /// pass and the first of the next one lies the mean time between arrivals.
-pub struct Repeated {
-    open: Reopen,
-    current: Box<dyn Source>,
+pub struct RepeatedTrace {
+    open: ReopenTrace,
+    current: Box<dyn TraceSource>,
     /// The pass, from 0, and how many there are.
     pass: u32,
     passes: u32,
@@ -24,16 +24,16 @@ pub struct Repeated {
     /// What is added to times.
     shift: Nanos,
     /// Of the passes that are over.
-    skipped: Skipped,
+    skipped: SkippedLines,
     outside: u64,
 }
 
-impl Repeated {
+impl RepeatedTrace {
     /// What `open` opens, `passes` times.
     ///
     /// # Errors
     /// Those of opening.
-    pub fn new(mut open: Reopen, passes: u32) -> Result<Self, TraceError> {
+    pub fn new(mut open: ReopenTrace, passes: u32) -> Result<Self, TraceError> {
         Ok(Self {
             current: open()?,
             open,
@@ -43,7 +43,7 @@ impl Repeated {
             first: None,
             latest: Nanos::ZERO,
             shift: Nanos::ZERO,
-            skipped: Skipped::default(),
+            skipped: SkippedLines::default(),
             outside: 0,
         })
     }
@@ -56,7 +56,7 @@ impl Repeated {
     }
 }
 
-impl Source for Repeated {
+impl TraceSource for RepeatedTrace {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         self.current.next_batch(out)?;
         while out.is_empty() && self.pass + 1 < self.passes && self.requests > 0 {
@@ -98,9 +98,9 @@ impl Source for Repeated {
         self.current.passed_over()
     }
 
-    fn skipped(&self) -> Skipped {
+    fn skipped(&self) -> SkippedLines {
         let current = self.current.skipped();
-        Skipped { count: self.skipped.count + current.count, first: self.skipped.first.clone().or(current.first) }
+        SkippedLines { count: self.skipped.count + current.count, first: self.skipped.first.clone().or(current.first) }
     }
 
     fn outside(&self) -> u64 {

@@ -9,7 +9,7 @@
 use destage_plan::{Nanos, Op, Request};
 
 use crate::error::TraceError;
-use crate::source::{BATCH_REQUESTS, Source};
+use crate::source::{BATCH_REQUESTS, TraceSource};
 
 /// Bytes of a request, which is a page.
 const PAGE: u64 = 4096;
@@ -73,7 +73,7 @@ impl Iterator for Rw80 {
     }
 }
 
-impl Source for Rw80 {
+impl TraceSource for Rw80 {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         out.extend(self.take(BATCH_REQUESTS));

@@ -5,7 +5,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::clock::{ClockWraps, TraceClock};
-use crate::fields::{Fault, Parsed, shown};
+use crate::fields::{FieldFault, ParsedLine, shown};
 
 /// Volumes that a trace may have; more of them mean that a column was misread.
 const MAX_VOLUMES: usize = 65_536;
@@ -17,7 +17,7 @@ const MAX_NAMES_BYTES: usize = 16 << 20;
 
 /// The volumes of a trace in order of first appearance.
 #[derive(Default)]
-pub(crate) struct Volumes {
+pub(crate) struct VolumeTable {
     names: Vec<String>,
     /// Bytes of `names`.
     bytes: usize,
@@ -30,20 +30,20 @@ pub(crate) struct Volumes {
     key: Vec<u8>,
 }
 
-impl Volumes {
+impl VolumeTable {
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
     /// The volume that the trace calls by a number.
     #[inline]
-    pub(crate) fn number(&mut self, number: u64) -> Parsed<u32> {
+    pub(crate) fn number(&mut self, number: u64) -> ParsedLine<u32> {
         self.number_named(number, |n| n.to_string())
     }
 
     /// The volume with this number, called `name` on its first appearance.
     #[inline]
-    pub(crate) fn number_named(&mut self, number: u64, name: impl FnOnce(u64) -> String) -> Parsed<u32> {
+    pub(crate) fn number_named(&mut self, number: u64, name: impl FnOnce(u64) -> String) -> ParsedLine<u32> {
         if let Some((last, volume)) = self.last_number
             && last == number
         {
@@ -62,7 +62,7 @@ impl Volumes {
 
     /// The volume with this text as its name.
     #[inline]
-    pub(crate) fn text(&mut self, text: &[u8]) -> Parsed<u32> {
+    pub(crate) fn text(&mut self, text: &[u8]) -> ParsedLine<u32> {
         if let Some(volume) = self.last_text_volume
             && self.last_text == text
         {
@@ -73,7 +73,7 @@ impl Volumes {
 
     /// The volume that two columns name together: `first_second`.
     #[inline]
-    pub(crate) fn pair(&mut self, first: &[u8], second: &[u8]) -> Parsed<u32> {
+    pub(crate) fn pair(&mut self, first: &[u8], second: &[u8]) -> ParsedLine<u32> {
         let mut key = std::mem::take(&mut self.key);
         key.clear();
         key.extend_from_slice(first);
@@ -87,7 +87,7 @@ impl Volumes {
         volume
     }
 
-    fn look_up(&mut self, key: &[u8], name: impl FnOnce(&[u8]) -> Parsed<String>) -> Parsed<u32> {
+    fn look_up(&mut self, key: &[u8], name: impl FnOnce(&[u8]) -> ParsedLine<String>) -> ParsedLine<u32> {
         let volume = if let Some(&volume) = self.by_text.get(key) {
             volume
         } else {
@@ -101,26 +101,26 @@ impl Volumes {
         Ok(volume)
     }
 
-    fn name(text: &[u8]) -> Parsed<String> {
+    fn name(text: &[u8]) -> ParsedLine<String> {
         if text.len() > MAX_NAME {
-            return Err(Fault::field("the volume's name", text, "at most 4096 bytes"));
+            return Err(FieldFault::field("the volume's name", text, "at most 4096 bytes"));
         }
         match std::str::from_utf8(text) {
             Ok(name) => Ok(name.to_owned()),
-            Err(_) => Err(Fault::new(format!("the volume's name is {}, expected UTF-8 text", shown(text)))),
+            Err(_) => Err(FieldFault::new(format!("the volume's name is {}, expected UTF-8 text", shown(text)))),
         }
     }
 
-    fn add(&mut self, name: String) -> Parsed<u32> {
+    fn add(&mut self, name: String) -> ParsedLine<u32> {
         if self.names.len() == MAX_VOLUMES {
-            return Err(Fault::fatal(format!(
+            return Err(FieldFault::fatal(format!(
                 "this is the {}th volume; that many mean that the volume column is something else, check --format",
                 MAX_VOLUMES + 1
             )));
         }
         self.bytes += name.len();
         if self.bytes > MAX_NAMES_BYTES {
-            return Err(Fault::fatal(
+            return Err(FieldFault::fatal(
                 "the names of all volumes are longer than 16 MiB together; that means that the volume's column is \
                  something else, check --format",
             ));
@@ -132,17 +132,17 @@ impl Volumes {
 
 /// What a reader keeps from one batch to the next.
 #[derive(Default)]
-pub(crate) struct Progress {
+pub(crate) struct ReaderProgress {
     /// The trace's zero of time: the earliest absolute time in its first batch. Recorders reorder,
     /// but not far.
     zero: Option<u64>,
     clock: TraceClock,
     /// Requests yielded so far.
     pub(crate) requests: u64,
-    pub(crate) volumes: Volumes,
+    pub(crate) volumes: VolumeTable,
 }
 
-impl Progress {
+impl ReaderProgress {
     /// Makes the times of a batch, which are as recorded until then, count from the earliest of the first batch. A later
     /// one before that counts as equal to it.
     pub(crate) fn settle(&mut self, out: &mut [Request]) {
@@ -163,21 +163,21 @@ impl Progress {
 }
 
 /// What a format hands its requests to.
-pub(crate) struct Sink<'a> {
+pub(crate) struct RequestSink<'a> {
     out: &'a mut Vec<Request>,
     /// The trace's volumes.
-    pub(crate) volumes: &'a mut Volumes,
+    pub(crate) volumes: &'a mut VolumeTable,
 }
 
-impl<'a> Sink<'a> {
+impl<'a> RequestSink<'a> {
     #[inline]
-    pub(crate) fn new(out: &'a mut Vec<Request>, progress: &'a mut Progress) -> Self {
+    pub(crate) fn new(out: &'a mut Vec<Request>, progress: &'a mut ReaderProgress) -> Self {
         Self { out, volumes: &mut progress.volumes }
     }
 
     /// Adds a request; `time` is as recorded.
     #[inline]
-    pub(crate) fn push(&mut self, time: u64, volume: u32, op: Op, fua: bool, offset: u64, len: u64) -> Parsed<()> {
+    pub(crate) fn push(&mut self, time: u64, volume: u32, op: Op, fua: bool, offset: u64, len: u64) -> ParsedLine<()> {
         if offset.checked_add(len).is_none() {
             return Err(beyond(offset, len));
         }
@@ -187,7 +187,7 @@ impl<'a> Sink<'a> {
 
     /// Runs `parse` and takes back what it pushed if it fails.
     #[inline]
-    pub(crate) fn whole(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<()>) -> Parsed<()> {
+    pub(crate) fn whole(&mut self, parse: impl FnOnce(&mut Self) -> ParsedLine<()>) -> ParsedLine<()> {
         let len = self.out.len();
         let result = parse(self);
         if result.is_err() {
@@ -198,8 +198,8 @@ impl<'a> Sink<'a> {
 }
 
 #[cold]
-fn beyond(offset: u64, len: u64) -> Fault {
-    Fault::new(format!("{len} bytes at byte {offset} reach beyond 2^64"))
+fn beyond(offset: u64, len: u64) -> FieldFault {
+    FieldFault::new(format!("{len} bytes at byte {offset} reach beyond 2^64"))
 }
 
 #[cfg(test)]
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn volumes_are_numbered_in_order_of_appearance() {
-        let mut volumes = Volumes::default();
+        let mut volumes = VolumeTable::default();
         assert_eq!(volumes.number(7).unwrap(), 0);
         assert_eq!(volumes.number(3).unwrap(), 1);
         assert_eq!(volumes.number(7).unwrap(), 0);
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn too_many_volumes_stop_even_a_lenient_reader() {
-        let mut volumes = Volumes::default();
+        let mut volumes = VolumeTable::default();
         for n in 0..MAX_VOLUMES as u64 {
             volumes.number(n).unwrap();
         }
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn too_long_names_stop_even_a_lenient_reader() {
-        let mut volumes = Volumes::default();
+        let mut volumes = VolumeTable::default();
         let long = |n: usize| format!("{n:04096}");
         for n in 0..MAX_NAMES_BYTES / MAX_NAME {
             volumes.text(long(n).as_bytes()).unwrap();
@@ -241,13 +241,13 @@ mod tests {
         assert!(volumes.text(b"x").unwrap_err().is_fatal());
         assert_eq!(volumes.text(long(5).as_bytes()).unwrap(), 5);
         let longer = vec![b'x'; MAX_NAME + 1];
-        assert!(!Volumes::default().text(&longer).unwrap_err().is_fatal());
+        assert!(!VolumeTable::default().text(&longer).unwrap_err().is_fatal());
     }
 
     #[test]
     fn a_failed_line_leaves_nothing() {
-        let (mut out, mut progress) = (Vec::new(), Progress::default());
-        let mut sink = Sink::new(&mut out, &mut progress);
+        let (mut out, mut progress) = (Vec::new(), ReaderProgress::default());
+        let mut sink = RequestSink::new(&mut out, &mut progress);
         let failed = sink.whole(|s| {
             s.push(5, 0, Op::Flush, false, 0, 0)?;
             s.push(5, 0, Op::Write, false, u64::MAX, 2)
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(out.iter().map(|r| r.time.0).collect::<Vec<_>>(), [2, 0, 3]);
         // In a later batch the zero stands, and an earlier time counts as equal to it.
         out.clear();
-        let mut sink = Sink::new(&mut out, &mut progress);
+        let mut sink = RequestSink::new(&mut out, &mut progress);
         sink.push(6, 0, Op::Write, false, 0, 1).unwrap();
         sink.push(8, 0, Op::Write, false, 0, 1).unwrap();
         progress.settle(&mut out);

@@ -8,12 +8,12 @@ use crate::error::TraceError;
 /// How many requests a batch holds at most.
 pub const BATCH_REQUESTS: usize = 1 << 14;
 
-/// The latency of a request of which it is not known, in [`Source::latencies`].
+/// The latency of a request of which it is not known, in [`TraceSource::latencies`].
 pub const LATENCY_UNKNOWN: Nanos = Nanos(u64::MAX);
 
 /// What a lenient reader left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedLines {
     /// Lines or records left out.
     pub count: u64,
     /// Place and reason of the first of them, as an error message.
@@ -21,7 +21,7 @@ pub struct Skipped {
 }
 
 /// A stream of requests in the order of the trace.
-pub trait Source: Send {
+pub trait TraceSource: Send {
     /// Replaces the content of `out` by the next requests, at most [`BATCH_REQUESTS`] (a line that
     /// yields two requests may exceed it by one). `out` is empty afterwards only at the end of the
     /// trace. After an error there are no further requests: later calls leave `out` empty or return
@@ -47,8 +47,8 @@ pub trait Source: Send {
     }
 
     /// What was left out so far because it could not be read and the reader is lenient.
-    fn skipped(&self) -> Skipped {
-        Skipped::default()
+    fn skipped(&self) -> SkippedLines {
+        SkippedLines::default()
     }
 
     /// Returns how many rows of a table were passed over so far that its format knows to be no requests.

@@ -4,27 +4,27 @@ use destage_plan::{Nanos, Request};
 
 use crate::TraceError;
 use crate::clock::ClockWraps;
-use crate::source::{Skipped, Source};
+use crate::source::{SkippedLines, TraceSource};
 
 /// A source that asks `next` for each batch, which asks the source within it, and says all else as that one does.
-pub struct Through<'a, F> {
-    inner: Box<dyn Source + 'a>,
+pub struct ThroughSource<'a, F> {
+    inner: Box<dyn TraceSource + 'a>,
     next: F,
 }
 
-impl<'a, F> Through<'a, F>
+impl<'a, F> ThroughSource<'a, F>
 where
-    F: FnMut(&mut (dyn Source + 'a), &mut Vec<Request>) -> Result<(), TraceError> + Send,
+    F: FnMut(&mut (dyn TraceSource + 'a), &mut Vec<Request>) -> Result<(), TraceError> + Send,
 {
     /// Around this source.
-    pub fn new(inner: Box<dyn Source + 'a>, next: F) -> Self {
+    pub fn new(inner: Box<dyn TraceSource + 'a>, next: F) -> Self {
         Self { inner, next }
     }
 }
 
-impl<'a, F> Source for Through<'a, F>
+impl<'a, F> TraceSource for ThroughSource<'a, F>
 where
-    F: FnMut(&mut (dyn Source + 'a), &mut Vec<Request>) -> Result<(), TraceError> + Send,
+    F: FnMut(&mut (dyn TraceSource + 'a), &mut Vec<Request>) -> Result<(), TraceError> + Send,
 {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         (self.next)(&mut *self.inner, out)
@@ -46,7 +46,7 @@ where
         self.inner.passed_over()
     }
 
-    fn skipped(&self) -> Skipped {
+    fn skipped(&self) -> SkippedLines {
         self.inner.skipped()
     }
 

@@ -6,8 +6,8 @@ use destage_plan::quantity::{show_count, show_time};
 use destage_plan::{Nanos, Request};
 
 use crate::clock::ClockWraps;
-use crate::error::{Place, TraceError};
-use crate::source::{Skipped, Source};
+use crate::error::{FilePlace, TraceError};
+use crate::source::{SkippedLines, TraceSource};
 
 /// Which requests of a trace are wanted. What is said first is done first: of the requests behind
 /// those that are skipped the window begins with the first at or after `from`; it ends before the
@@ -16,7 +16,7 @@ use crate::source::{Skipped, Source};
 /// Times count from the trace's first request, and a request that is dated before one in front of
 /// it has the time of that one, as in a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Window {
+pub struct TraceWindow {
     /// Requests left out at the beginning of the trace.
     pub skip: u64,
     /// When the window begins.
@@ -27,7 +27,7 @@ pub struct Window {
     pub limit: Option<u64>,
 }
 
-impl Window {
+impl TraceWindow {
     /// Whether it is the whole trace.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
@@ -36,7 +36,7 @@ impl Window {
 
 /// Where a reader is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum WindowStage {
     Before,
     Within,
     /// Nothing more is read, unless nothing was found and the trace's length is to be told.
@@ -45,12 +45,12 @@ enum Stage {
 
 /// The requests of a window. The first of them arrives when the first of the whole trace would:
 /// what lies in front of the window takes no time.
-pub struct Windowed {
-    inner: Box<dyn Source>,
+pub struct WindowedTrace {
+    inner: Box<dyn TraceSource>,
     /// For messages.
     name: PathBuf,
-    window: Window,
-    stage: Stage,
+    window: TraceWindow,
+    stage: WindowStage,
     /// When the trace's first request arrives.
     first: Option<Nanos>,
     /// The latest arrival so far.
@@ -65,14 +65,14 @@ pub struct Windowed {
     handed: std::ops::Range<usize>,
 }
 
-impl Windowed {
+impl WindowedTrace {
     /// The window of a trace, which messages call `name`.
-    pub fn new(inner: Box<dyn Source>, name: &Path, window: Window) -> Self {
+    pub fn new(inner: Box<dyn TraceSource>, name: &Path, window: TraceWindow) -> Self {
         Self {
             inner,
             name: name.to_owned(),
             window,
-            stage: Stage::Before,
+            stage: WindowStage::Before,
             first: None,
             latest: Nanos::ZERO,
             seen: 0,
@@ -101,11 +101,11 @@ impl Windowed {
     /// Those of a batch that lie in the window.
     fn choose(&mut self, batch: &[Request]) -> std::ops::Range<usize> {
         let mut start = 0;
-        while self.stage == Stage::Before {
+        while self.stage == WindowStage::Before {
             let Some(request) = batch.get(start) else { break };
             let elapsed = self.elapsed(request.time);
             if self.seen >= self.window.skip && self.window.from.is_none_or(|from| elapsed >= from) {
-                self.stage = Stage::Within;
+                self.stage = WindowStage::Within;
                 self.begins = self.latest;
                 break;
             }
@@ -113,7 +113,7 @@ impl Windowed {
             self.outside += 1;
             start += 1;
         }
-        if self.stage != Stage::Within {
+        if self.stage != WindowStage::Within {
             self.pass_over(&batch[start..]);
             return start..start;
         }
@@ -127,7 +127,7 @@ impl Windowed {
         self.within += (end - start) as u64;
         self.seen += (end - start) as u64;
         if end < batch.len() || self.window.limit == Some(self.within) {
-            self.stage = Stage::Behind;
+            self.stage = WindowStage::Behind;
             if self.within == 0 {
                 self.pass_over(&batch[end..]);
             }
@@ -137,7 +137,7 @@ impl Windowed {
 
     /// Nothing lies in the window of a trace that was read to its end.
     fn empty(&self) -> TraceError {
-        let Window { skip, from, to, .. } = self.window;
+        let TraceWindow { skip, from, to, .. } = self.window;
         let time = |key: &str, time: Option<Nanos>| time.map(|time| format!("{key} = {}", show_time(time.0 as f64)));
         let skip = (skip > 0).then(|| format!("skip = {}", show_count(skip)));
         let asked: Vec<_> = [skip, time("from", from), time("to", to)].into_iter().flatten().collect();
@@ -148,14 +148,14 @@ impl Windowed {
             show_count(self.seen),
             show_time(length.0 as f64)
         );
-        TraceError::new(&self.name, Place::File, reason)
+        TraceError::new(&self.name, FilePlace::File, reason)
     }
 }
 
-impl Source for Windowed {
+impl TraceSource for WindowedTrace {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         loop {
-            if self.stage == Stage::Behind && self.within > 0 {
+            if self.stage == WindowStage::Behind && self.within > 0 {
                 out.clear();
                 self.handed = 0..0;
                 return Ok(());
@@ -200,7 +200,7 @@ impl Source for Windowed {
         self.inner.passed_over()
     }
 
-    fn skipped(&self) -> Skipped {
+    fn skipped(&self) -> SkippedLines {
         self.inner.skipped()
     }
 

@@ -5,7 +5,7 @@
 use std::io::{Read, Write as _};
 
 use destage_plan::PageGeometry;
-use destage_trace::{Compression, OpenOptions, Request, Source, TraceStat, open_stream};
+use destage_trace::{OpenOptions, Request, TraceCompression, TraceSource, TraceStat, open_stream};
 
 /// Bytes that this process may take, with all of its tests at work.
 const MEMORY: u64 = 256 << 20;
@@ -189,7 +189,7 @@ fn compressed_bombs_stream() {
         encoder.finish().unwrap()
     };
     let zstd = zstd::encode_all(&plain[..], 3).unwrap();
-    for (kind, member) in [(Compression::Gzip, gzip), (Compression::Zstd, zstd)] {
+    for (kind, member) in [(TraceCompression::Gzip, gzip), (TraceCompression::Zstd, zstd)] {
         assert!(member.len() < 1 << 20, "{kind}");
         let members = pieces(4, move |_, piece| piece.extend_from_slice(&member));
         assert_eq!(read(members, "", false), Ok((4 * (64 << 20) / 8, 0)), "{kind}");

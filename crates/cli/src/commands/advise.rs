@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Result, anyhow};
 use clap::{Arg, ArgMatches, Command, ValueHint};
-use destage_advise::{Advice, Advised, Budget, CacheBudgets, Part, Stage, Watch, advise};
+use destage_advise::{
+    AdviceStage, AdviceWatch, AdvisedRuns, CacheBudgets, SearchedRequests, SizeBudget, TraceAdvice, advise,
+};
 use destage_report::{FILES, Report};
 use destage_scenario::keys::output::{JSON, PROGRESS, REPORT};
 use destage_scenario::keys::ssd::PRESET;
@@ -14,16 +16,16 @@ use destage_scenario::keys::trace::TRACE;
 use destage_scenario::quantity::show_count;
 use destage_scenario::sim::{self, SIM};
 use destage_sim::experiment::Progress;
-use destage_sweep::Elsewhere;
+use destage_sweep::RemoteRunner;
 
 use crate::advice_output;
 use crate::candidates;
-use crate::commands::report::Folder;
+use crate::commands::report::ReportFolder;
 use crate::flags;
-use crate::output::{NewFile, Outputs};
-use crate::progress::Bar;
-use crate::screen::Screen;
-use crate::workers::{self, Workers};
+use crate::output::{CommandOutputs, NewFile};
+use crate::progress::TraceBar;
+use crate::screen::TerminalScreen;
+use crate::workers::{self, SchedulerWorkers};
 
 /// Settings of `destage sim` that advice has no use for.
 const WITHOUT: &[&str] = &["cache", "csv", "latency-log", "per-volume", "resume", "timing"];
@@ -70,23 +72,23 @@ pub fn command() -> Command {
 }
 
 /// Shows what is simulated.
-struct Shown {
+struct ShownProgress {
     wanted: bool,
     trace: String,
     /// Rounds that have begun.
     rounds: AtomicU32,
-    bar: Mutex<Option<Bar>>,
+    bar: Mutex<Option<TraceBar>>,
 }
 
-impl Shown {
-    fn of(&self, stage: Stage) -> String {
+impl ShownProgress {
+    fn of(&self, stage: AdviceStage) -> String {
         if stage.policies == 0 {
             return self.trace.clone();
         }
         let round = self.rounds.fetch_add(1, Ordering::Relaxed) + 1;
         let part = match stage.part {
-            Part::Whole => "all requests".to_owned(),
-            Part::Stretch { requests, .. } => format!("a stretch of {} requests", show_count(requests)),
+            SearchedRequests::Whole => "all requests".to_owned(),
+            SearchedRequests::Stretch { requests, .. } => format!("a stretch of {} requests", show_count(requests)),
         };
         let several = |count: usize, one: &str, many: &str| match count {
             1 => format!("1 {one}"),
@@ -104,10 +106,10 @@ impl Shown {
     }
 }
 
-impl Watch for Shown {
-    fn begin(&self, stage: Stage) {
+impl AdviceWatch for ShownProgress {
+    fn begin(&self, stage: AdviceStage) {
         self.end();
-        let bar = Bar::new(self.wanted, &self.of(stage));
+        let bar = TraceBar::new(self.wanted, &self.of(stage));
         *self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(bar);
     }
 
@@ -128,26 +130,26 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         settings.flag(PRESET.name(), vec![name.clone()])?;
     }
     let budget = |name: &str| match matches.get_one::<String>(name) {
-        Some(text) => text.parse::<Budget>().map(Some).map_err(|right| anyhow!("--{name} {text}: {right}")),
+        Some(text) => text.parse::<SizeBudget>().map(Some).map_err(|right| anyhow!("--{name} {text}: {right}")),
         None => Ok(None),
     };
     let budgets = CacheBudgets { size: budget("budget")?, nvram: budget("nvram-budget")? };
     let requests = sim::requests(&settings)?;
-    let mut outputs = Outputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
+    let mut outputs = CommandOutputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
     let report = REPORT.path(&settings)?;
-    let report = report.map(|path| Folder::begin(&mut outputs, &path, &FILES)).transpose()?;
+    let report = report.map(|path| ReportFolder::begin(&mut outputs, &path, &FILES)).transpose()?;
     let json = JSON.path(&settings)?.map(|path| outputs.file(&path)).transpose()?;
-    let shown = Shown {
+    let shown = ShownProgress {
         wanted: PROGRESS.get(&settings)?,
         trace: requests.name(),
         rounds: AtomicU32::new(0),
         bar: Mutex::new(None),
     };
-    let on = matches.get_one::<String>("on").map(|scheduler| Workers::of(scheduler)).transpose()?;
-    let on = on.as_ref().map(|workers| workers as &dyn Elsewhere);
+    let on = matches.get_one::<String>("on").map(|scheduler| SchedulerWorkers::of(scheduler)).transpose()?;
+    let on = on.as_ref().map(|workers| workers as &dyn RemoteRunner);
     let advised = advise(settings, requests, budgets, on, &shown);
     shown.end();
-    let Advised { advice, runs, judge } = advised?;
+    let AdvisedRuns { advice, runs, judge } = advised?;
     let mut files = Vec::new();
     let mut direct = None;
     if let Some(mut file) = json {
@@ -167,12 +169,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         write_json(&mut file, &advice)?;
         return outputs.commit([file]);
     }
-    let mut screen = Screen::stdout();
+    let mut screen = TerminalScreen::stdout();
     advice_output::text(&mut screen, judge, &advice)?;
     Ok(screen.flush()?)
 }
 
-fn write_json(file: &mut NewFile, advice: &Advice) -> Result<()> {
+fn write_json(file: &mut NewFile, advice: &TraceAdvice) -> Result<()> {
     serde_json::to_writer_pretty(&mut *file, advice)?;
     writeln!(file)?;
     Ok(())

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use destage_engine::{ArrayAssembly, ArrayDescription, AssemblyMember, AssemblyReport, MemberFreshness};
 
 use super::served::{array_arg, description};
-use crate::screen::Screen;
+use crate::screen::TerminalScreen;
 
 /// Builds the command.
 pub fn command() -> Command {
@@ -32,7 +32,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let array = matches.get_raw("array").and_then(|mut given| given.next()).map_or(Path::new("."), Path::new);
     let rows = assembly.members().iter().map(|member| (format!("member {}", member.number), says(member)));
     let rows: Vec<(String, String)> = rows.collect();
-    let mut screen = Screen::stderr();
+    let mut screen = TerminalScreen::stderr();
     screen.pairs(rows.iter().map(|(name, text)| (name.as_str(), text.clone())))?;
     let forced: Vec<&AssemblyMember> = assembly.members().iter().filter(|member| member.is_forced).collect();
     if assembly.short() > 0 {

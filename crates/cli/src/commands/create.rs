@@ -22,7 +22,7 @@ use destage_plan::quantity::{self, show_bytes};
 use super::free_space::{SpaceShortage, shortages};
 use super::served::array_arg;
 use crate::flags::of_array;
-use crate::screen::{self, Screen};
+use crate::screen::{self, TerminalScreen};
 use crate::share_bar::ShareBar;
 use crate::signals;
 
@@ -108,9 +108,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let adopt = matches.get_flag("adopt");
     let md = if adopt { MdArray::read(&files)? } else { None };
     let level = or_dev(LEVEL.created.name, "raid5:4").map(|text| read(&LEVEL, text)).transpose()?;
-    let level = level.map(|(level, members)| Shown(level, members));
-    let of_md = md.as_ref().map(|md| Shown(md.level, md.members.len() as u32));
-    let Some(Shown(level, members)) = agreed(LEVEL.created.name, level, of_md)? else {
+    let level = level.map(|(level, members)| ShownLevel(level, members));
+    let of_md = md.as_ref().map(|md| ShownLevel(md.level, md.members.len() as u32));
+    let Some(ShownLevel(level, members)) = agreed(LEVEL.created.name, level, of_md)? else {
         bail!("--level is missing: a level and its members, such as raid5:5; --dev makes a small array to try");
     };
     let member_size = or_dev(MEMBER_SIZE.created.name, "256MiB").map(|text| read(&MEMBER_SIZE, text).map(ByteSize));
@@ -200,7 +200,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let paths: Vec<String> = description.array.members.iter().map(|path| path.display().to_string()).collect();
         rows.push(("members, as they are", paths.join(", ")));
     }
-    Screen::stderr().pairs(rows)?;
+    TerminalScreen::stderr().pairs(rows)?;
     warn_of_shortages(&description, &path);
     Ok(())
 }
@@ -266,9 +266,9 @@ fn value<T>(matches: &ArgMatches, setting: &ArraySetting<T>) -> Result<T> {
 
 /// A level and its members.
 #[derive(PartialEq, Eq)]
-struct Shown<L>(L, u32);
+struct ShownLevel<L>(L, u32);
 
-impl<L: fmt::Display> fmt::Display for Shown<L> {
+impl<L: fmt::Display> fmt::Display for ShownLevel<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.0, self.1)
     }

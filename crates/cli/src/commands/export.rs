@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use destage_scenario::quantity::show_count;
-use destage_trace::{CopyError, EXPORTS, ExportInfo, ExportSpec, Exported, Source};
+use destage_trace::{CopyError, EXPORTS, ExportInfo, ExportSpec, ExportedCounts, TraceSource};
 
-use crate::output::{self, Outputs};
+use crate::output::{self, CommandOutputs};
 use crate::screen;
 
 /// Volumes whose names are told.
@@ -35,10 +35,16 @@ fn scratch(to: &Path) -> PathBuf {
 
 /// Writes all of `source`, which messages call `from`, to `to`, which stays as it was if that
 /// cannot be done.
-pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, outputs: &mut Outputs, to: &Path) -> Result<()> {
+pub fn write(
+    source: &mut dyn TraceSource,
+    from: &str,
+    spec: &ExportSpec,
+    outputs: &mut CommandOutputs,
+    to: &Path,
+) -> Result<()> {
     let scratch = scratch(to);
     let copied = destage_trace::copy_export(source, outputs.file(to)?, spec, &scratch);
-    let (file, Exported { report, latencies_left_out }) = copied.map_err(failed(from, to))?;
+    let (file, ExportedCounts { report, latencies_left_out }) = copied.map_err(failed(from, to))?;
     outputs.commit([file])?;
     let bytes = std::fs::metadata(to).ok().filter(std::fs::Metadata::is_file);
     let bytes = bytes.map(|meta| format!("; {} bytes", show_count(meta.len()))).unwrap_or_default();

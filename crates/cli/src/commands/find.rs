@@ -8,15 +8,15 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_reproduce::originals::{
     FoundFile, FoundTraces, PaperNeeds, StatisticCheck, TraceCatalogue, TraceVerdict, search,
 };
-use destage_reproduce::paper::{self, Paper};
+use destage_reproduce::paper::{self, PaperFile};
 use destage_scenario::path_text;
 use destage_scenario::quantity::show_count;
 use serde_json::{Value, json};
 
 use crate::flags;
 use crate::progress::bar_on_stderr;
-use crate::screen::{self, Screen};
-use crate::table::{Column, Table};
+use crate::screen::{self, TerminalScreen};
+use crate::table::{TextColumn, TextTable};
 
 /// Counts the messages about what was skipped that are shown; JSON has all.
 const MOST_SKIPPED: usize = 20;
@@ -71,7 +71,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let found = pool.install(|| search(&known, None, folder, &step));
     bar.finish_and_clear();
-    let papers = paper::built_in().map(Paper::named).collect::<Result<Vec<_>, _>>()?;
+    let papers = paper::built_in().map(PaperFile::named).collect::<Result<Vec<_>, _>>()?;
     let needs: Vec<PaperNeeds> = papers.iter().map(|paper| PaperNeeds::of(paper, &known, &found)).collect();
     let needs: Vec<PaperNeeds> =
         needs.into_iter().filter(|needs| !needs.traces.is_empty() || !needs.unpublished.is_empty()).collect();
@@ -87,7 +87,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(more @ 1..) = found.skipped.len().checked_sub(MOST_SKIPPED) {
         screen::warn(format_args!("skipped {} more; --json has all", show_count(more as u64)));
     }
-    let mut screen = Screen::stdout();
+    let mut screen = TerminalScreen::stdout();
     show_files(&mut screen, &known, &found, folder)?;
     show_needs(&mut screen, &needs, folder)?;
     Ok(screen.flush()?)
@@ -100,7 +100,7 @@ fn within(folder: &Path, file: &Path) -> String {
 }
 
 /// Shows what each file is, and why.
-fn show_files(screen: &mut Screen, known: &TraceCatalogue, found: &FoundTraces, folder: &Path) -> Result<()> {
+fn show_files(screen: &mut TerminalScreen, known: &TraceCatalogue, found: &FoundTraces, folder: &Path) -> Result<()> {
     let (foreign, traces): (Vec<&FoundFile>, Vec<&FoundFile>) =
         found.files.iter().partition(|file| file.verdict == TraceVerdict::OtherTrace);
     for file in &traces {
@@ -131,10 +131,11 @@ fn show_files(screen: &mut Screen, known: &TraceCatalogue, found: &FoundTraces, 
 }
 
 /// Shows what papers used and where it is.
-fn show_needs(screen: &mut Screen, needs: &[PaperNeeds], folder: &Path) -> Result<()> {
+fn show_needs(screen: &mut TerminalScreen, needs: &[PaperNeeds], folder: &Path) -> Result<()> {
     writeln!(screen)?;
-    let columns = [Column::name("paper"), Column::text("workload"), Column::text("trace"), Column::text("file")];
-    let mut table = Table::new(columns);
+    let columns =
+        [TextColumn::name("paper"), TextColumn::text("workload"), TextColumn::text("trace"), TextColumn::text("file")];
+    let mut table = TextTable::new(columns);
     // Of each repository, once, what is missing.
     let mut missing: Vec<(&str, Vec<&str>)> = Vec::new();
     for needed in needs.iter().flat_map(|needs| &needs.traces).filter(|needed| needed.files.is_empty()) {

@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use clap_mangen::Man;
 
-use crate::examples::{self, Example};
-use crate::output::{NewFile, Outputs};
+use crate::examples::{self, CallExample};
+use crate::output::{CommandOutputs, NewFile};
 
 /// The command.
 pub fn command() -> Command {
@@ -39,7 +39,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         if !folder.is_dir() {
             bail!("--out {}: there is no such folder", folder.display());
         }
-        let mut outputs = Outputs::apart_from([] as [PathBuf; 0])?;
+        let mut outputs = CommandOutputs::apart_from([] as [PathBuf; 0])?;
         let mut files = Vec::new();
         write_all(&root, folder, &mut outputs, &mut files)?;
         return outputs.commit(files);
@@ -62,7 +62,7 @@ fn full_name(command: &Command) -> String {
 }
 
 /// Writes the pages of a command and of those in it.
-fn write_all(command: &Command, folder: &Path, outputs: &mut Outputs, files: &mut Vec<NewFile>) -> Result<()> {
+fn write_all(command: &Command, folder: &Path, outputs: &mut CommandOutputs, files: &mut Vec<NewFile>) -> Result<()> {
     let mut file = outputs.file(&folder.join(format!("{}.1", full_name(command))))?;
     file.write_all(&page(command)?)?;
     files.push(file);
@@ -81,7 +81,7 @@ fn page(command: &Command) -> Result<Vec<u8>> {
     // An empty date would be left out of `.TH`, and the next argument read as the date.
     Man::new(command.clone()).date(" ").source(source).manual("destage").render(&mut text)?;
     writeln!(text, ".SH EXAMPLES")?;
-    for Example { call, what } in examples::of(&words(command)) {
+    for CallExample { call, what } in examples::of(&words(command)) {
         writeln!(text, ".PP\n{}:\n.PP\n.RS 4\n.nf\n{}\n.fi\n.RE", escaped(what), escaped(call))?;
     }
     writeln!(text, ".SH \"EXIT STATUS\"")?;

@@ -18,10 +18,10 @@ use destage_sim::measure::ParamValue;
 
 use crate::candidates;
 use crate::flags;
-use crate::progress::Bar;
+use crate::progress::TraceBar;
 use crate::run_table;
-use crate::screen::{self, Screen};
-use crate::table::{Column, Table};
+use crate::screen::{self, TerminalScreen};
+use crate::table::{TextColumn, TextTable};
 
 /// The command.
 pub fn command() -> Command {
@@ -91,7 +91,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         writeln!(out)?;
         return Ok(());
     }
-    let mut screen = Screen::stdout();
+    let mut screen = TerminalScreen::stdout();
     for (i, curve) in curves.iter().enumerate() {
         if i > 0 {
             writeln!(screen)?;
@@ -119,7 +119,7 @@ fn curve_of(file: &str, matches: &ArgMatches, query: &MrcQuery) -> Result<CurveR
         }
     }
     let requests = sim::requests(&settings)?;
-    let bar = Bar::new(PROGRESS.get(&settings)?, file);
+    let bar = TraceBar::new(PROGRESS.get(&settings)?, file);
     let mut tell = |found: &Found| {
         bar.finish();
         found.findings.iter().for_each(|finding| screen::warn(&finding.message));
@@ -151,7 +151,7 @@ fn name(curve: &PolicyCurveResult) -> String {
     changed.fold(curve.policy.clone(), |name, given| format!("{name}:{}={}", given.name, given.value))
 }
 
-fn show(screen: &mut Screen, curve: &CurveResult) -> Result<()> {
+fn show(screen: &mut TerminalScreen, curve: &CurveResult) -> Result<()> {
     screen.paragraph("", &run_table::trace(&curve.input))?;
     let at = |bytes, ratio| format!("{} ({} % hits)", show_bytes(bytes), percent(ratio));
     let written = show_bytes(curve.footprint_written_bytes);
@@ -177,9 +177,9 @@ fn show(screen: &mut Screen, curve: &CurveResult) -> Result<()> {
         "",
         &if sampled { format!("{about}, ± the 95 % interval of estimates") } else { about.to_owned() },
     )?;
-    let policies = curve.policies.iter().map(|policy| Column::number(&name(policy)));
-    let keys = [Column::key("size"), Column::number("% of footprint")];
-    let mut table = Table::new(keys.into_iter().chain(policies));
+    let policies = curve.policies.iter().map(|policy| TextColumn::number(&name(policy)));
+    let keys = [TextColumn::key("size"), TextColumn::number("% of footprint")];
+    let mut table = TextTable::new(keys.into_iter().chain(policies));
     let Some(first) = curve.policies.first() else { return Ok(()) };
     for (i, point) in first.points.iter().enumerate() {
         let of_footprint = point.cache_bytes as f64 / curve.footprint_bytes.max(1) as f64;

@@ -14,10 +14,10 @@ use destage_policy::buffer::{
 };
 use serde_json::json;
 
-use self::page::Entry;
+use self::page::PageEntry;
 use crate::candidates;
-use crate::screen::Screen;
-use crate::table::{Column, Table};
+use crate::screen::TerminalScreen;
+use crate::table::{TextColumn, TextTable};
 
 /// The command.
 pub fn command() -> Command {
@@ -35,9 +35,9 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let named = matches.get_one::<String>("name").map(|name| page::find(name)).transpose()?;
     match (named, matches.get_flag("json")) {
-        (Some(entries), true) => print_json(&entries.iter().map(Entry::as_json).collect::<Vec<_>>()),
+        (Some(entries), true) => print_json(&entries.iter().map(PageEntry::as_json).collect::<Vec<_>>()),
         (Some(entries), false) => {
-            let mut screen = Screen::stdout();
+            let mut screen = TerminalScreen::stdout();
             for (i, entry) in entries.iter().enumerate() {
                 entry.print(&mut screen, i == 0)?;
             }
@@ -61,24 +61,31 @@ fn print_json(entries: &[serde_json::Value]) -> Result<()> {
 
 /// All of them, as tables.
 fn list() -> Result<()> {
-    let mut screen = Screen::stdout();
+    let mut screen = TerminalScreen::stdout();
     screen.heading("Buffers inside an SSD", true)?;
-    let columns = [Column::name("policy"), Column::word("evicts"), Column::text("what it is"), Column::text("paper")];
-    let mut table = Table::new(columns);
+    let columns = [
+        TextColumn::name("policy"),
+        TextColumn::word("evicts"),
+        TextColumn::text("what it is"),
+        TextColumn::text("paper"),
+    ];
+    let mut table = TextTable::new(columns);
     for p in policies() {
         table.add([p.name, p.unit.word(), p.title, p.paper]);
     }
     table.print(&mut screen)?;
     if !layers().is_empty() {
         screen.heading("Layers around them, written before them: LAYER+POLICY", false)?;
-        let mut table = Table::new([Column::name("layer"), Column::text("what it is"), Column::text("paper")]);
+        let mut table =
+            TextTable::new([TextColumn::name("layer"), TextColumn::text("what it is"), TextColumn::text("paper")]);
         for layer in layers() {
             table.add([layer.name, layer.title, layer.paper]);
         }
         table.print(&mut screen)?;
         screen.heading("What goes around what", false)?;
-        let mut table =
-            Table::new([Column::name("")].into_iter().chain(layers().iter().map(|layer| Column::word(layer.name))));
+        let mut table = TextTable::new(
+            [TextColumn::name("")].into_iter().chain(layers().iter().map(|layer| TextColumn::word(layer.name))),
+        );
         let mut row = |inside: &str, refusal: &dyn Fn(&LayerInfo) -> Option<String>| {
             let words = layers().iter().map(|layer| if refusal(layer).is_none() { "yes" } else { "-" });
             table.add(std::iter::once(inside).chain(words));
@@ -95,21 +102,30 @@ fn list() -> Result<()> {
         screen.paragraph("Why not: ", text)?;
     }
     screen.heading("Caches of the host, in front of an array (destage sim --array)", false)?;
-    let columns = [Column::name("policy"), Column::word("cache"), Column::text("what it is"), Column::text("paper")];
-    let mut table = Table::new(columns);
+    let columns = [
+        TextColumn::name("policy"),
+        TextColumn::word("cache"),
+        TextColumn::text("what it is"),
+        TextColumn::text("paper"),
+    ];
+    let mut table = TextTable::new(columns);
     for c in host_caches() {
         table.add([c.name, if c.is_sized() { "needs one" } else { "none" }, c.title, c.paper]);
     }
     table.print(&mut screen)?;
     screen.heading("Layers around caches of the host, written before them: LAYER+POLICY", false)?;
-    let mut table = Table::new([Column::name("layer"), Column::text("what it is"), Column::text("paper")]);
+    let mut table =
+        TextTable::new([TextColumn::name("layer"), TextColumn::text("what it is"), TextColumn::text("paper")]);
     for layer in host_cache_layers() {
         table.add([layer.name, layer.title, layer.paper]);
     }
     table.print(&mut screen)?;
     screen.heading("Parameters, given as NAME:KEY=VALUE:KEY=VALUE", false)?;
-    let mut table =
-        Table::new([Column::word("parameter"), Column::word("default"), Column::text("what it does [its values]")]);
+    let mut table = TextTable::new([
+        TextColumn::word("parameter"),
+        TextColumn::word("default"),
+        TextColumn::text("what it does [its values]"),
+    ]);
     let buffers = policies().iter().map(|p| (p.name, "", p.params));
     let around = layers().iter().map(|l| (l.name, "around a policy", l.params));
     let caches = host_caches().map(|c| (c.name, "in front of an array", c.params));
@@ -133,9 +149,9 @@ fn values_and_unit(param: &ParamSpec) -> String {
 }
 
 /// Takes a policy that could be built.
-struct Buildable;
+struct BuildableVisitor;
 
-impl Visitor for Buildable {
+impl Visitor for BuildableVisitor {
     type Out = Built;
     fn visit<B: Buffer + Send + 'static>(self, _buffer: B, built: Built) -> Built {
         built
@@ -146,7 +162,7 @@ impl Visitor for Buildable {
 fn build(name: &str) -> Result<Built, PolicyError> {
     // Room enough for whatever a policy asks for.
     let config = BufferConfig { capacity_pages: 1 << 12, pages_per_block: 64, elements: 4 };
-    buffer::build(&PolicySpec { name: name.to_owned(), given: Vec::new() }, config, Buildable)
+    buffer::build(&PolicySpec { name: name.to_owned(), given: Vec::new() }, config, BuildableVisitor)
 }
 
 /// Why the policy of this name cannot be built, if so.

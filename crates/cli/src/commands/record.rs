@@ -20,9 +20,9 @@ use destage_trace::{LATENCY_UNKNOWN, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter, 
 use serde_json::json;
 
 use super::trace::level_arg;
-use crate::output::{Outputs, folder, followed, opened, refused};
-use crate::progress::Line;
-use crate::screen::{self, Screen};
+use crate::output::{CommandOutputs, folder, followed, opened, refused};
+use crate::progress::ProgressLine;
+use crate::screen::{self, TerminalScreen};
 use crate::signals;
 
 /// The least and the most that a CPU's buffer may have: a few pages, and what fits the kernel's
@@ -84,14 +84,14 @@ pub fn command() -> Command {
 
 /// Why a recording ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum RecordingEnd {
     Signal,
     Duration,
     Requests,
     Command,
 }
 
-impl End {
+impl RecordingEnd {
     const fn word(self) -> &'static str {
         match self {
             Self::Signal => "signal",
@@ -127,7 +127,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     check_output(&device, &to, matches.get_flag("own-writes"))?;
     // Before anything is begun: whoever has run a long command does not want to learn that its
     // recording has no place.
-    let mut outputs = Outputs::apart_from([file])?;
+    let mut outputs = CommandOutputs::apart_from([file])?;
     let file = outputs.file(&to)?;
     let replaces = file.replaces();
     // From here on a signal ends the recording in good order; before, it ends the program as ever.
@@ -137,7 +137,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let recorder = TraceRecorder::start(&device, &options)?;
     let stdout_is_taken = to == Path::new("-") || matches.get_flag("json");
     let command = matches.get_many::<std::ffi::OsString>("command");
-    let mut job = command.map(|words| Job::start(words, stdout_is_taken)).transpose()?;
+    let mut job = command.map(|words| RecordedJob::start(words, stdout_is_taken)).transpose()?;
     let failed = refused(&to);
     let created = NativeWriter::with_level(file, level).and_then(|mut writer| {
         writer.volume_names(std::slice::from_ref(&device.name))?;
@@ -151,8 +151,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         }
     };
     let duration = duration.map(|time| Duration::from_nanos(time.0));
-    let line = Line::new();
-    let mut end = End::Requests;
+    let line = ProgressLine::new();
+    let mut end = RecordingEnd::Requests;
     let mut known = Latency::default();
     let (mut batch, mut latencies): (Vec<Request>, Vec<Nanos>) = (vec![], vec![]);
     let result = recorder.run(
@@ -160,12 +160,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             line.show(|| progress_line(&device.name, progress));
             end = match () {
                 // It ends by itself.
-                () if progress.full => End::Requests,
-                () if stop.swap(false, Ordering::Relaxed) => End::Signal,
-                () if duration.is_some_and(|duration| progress.elapsed >= duration) => End::Duration,
-                () if job.as_mut().is_some_and(Job::has_ended) => End::Command,
+                () if progress.full => RecordingEnd::Requests,
+                () if stop.swap(false, Ordering::Relaxed) => RecordingEnd::Signal,
+                () if duration.is_some_and(|duration| progress.elapsed >= duration) => RecordingEnd::Duration,
+                () if job.as_mut().is_some_and(RecordedJob::has_ended) => RecordingEnd::Command,
                 () => {
-                    end = End::Requests;
+                    end = RecordingEnd::Requests;
                     return true;
                 }
             };
@@ -192,7 +192,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Err(_) if replaces => Ok(()),
         _ => writer.finish().map_err(&failed).and_then(|file| outputs.commit([file])),
     };
-    let ended = job.map(|job| job.finish(result.is_err() || end == End::Signal, &stop)).transpose()?;
+    let ended = job.map(|job| job.finish(result.is_err() || end == RecordingEnd::Signal, &stop)).transpose()?;
     let summary = match result {
         Ok(summary) => summary,
         Err(RecordError::Sink(error)) => return Err(failed(error)),
@@ -201,7 +201,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     finished?;
     let latency = known.summary();
-    let report = Report { device: &device, at, end, buffer, summary: &summary, latency: latency.as_ref() };
+    let report = RecordingReport { device: &device, at, end, buffer, summary: &summary, latency: latency.as_ref() };
     report.warn();
     if matches.get_flag("json") {
         let mut out = std::io::stdout().lock();
@@ -211,11 +211,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         report.print(&to)?;
     }
     match ended {
-        Some(Ended::Left(pid)) => bail!("the command, process {pid}, is still running; its recording is complete"),
-        Some(Ended::Alone(status)) if !status.success() => {
+        Some(CommandEnd::Left(pid)) => bail!("the command, process {pid}, is still running; its recording is complete"),
+        Some(CommandEnd::Alone(status)) if !status.success() => {
             bail!("the command ended with {status}; its recording is complete")
         }
-        Some(Ended::Alone(_) | Ended::Asked) | None => Ok(()),
+        Some(CommandEnd::Alone(_) | CommandEnd::Asked) | None => Ok(()),
     }
 }
 
@@ -260,13 +260,13 @@ fn check_output(device: &RecordedDevice, to: &Path, allowed: bool) -> Result<()>
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The command that is recorded.
-struct Job {
+struct RecordedJob {
     child: Child,
     ended: Option<ExitStatus>,
 }
 
 /// How a command came to its end.
-enum Ended {
+enum CommandEnd {
     /// By itself.
     Alone(ExitStatus),
     /// Because it was asked to.
@@ -275,7 +275,7 @@ enum Ended {
     Left(u32),
 }
 
-impl Job {
+impl RecordedJob {
     /// Starts it; with `aside` what it writes to the standard output goes to the standard error,
     /// because ours is taken.
     fn start<'a>(mut words: impl Iterator<Item = &'a std::ffi::OsString>, aside: bool) -> Result<Self> {
@@ -295,11 +295,11 @@ impl Job {
 
     /// Waits for its end. It is asked for that if it is `unwanted`, or once the user wants to
     /// `stop`; who wants that again does not want to wait any more.
-    fn finish(mut self, unwanted: bool, stop: &AtomicBool) -> Result<Ended> {
+    fn finish(mut self, unwanted: bool, stop: &AtomicBool) -> Result<CommandEnd> {
         let (mut wishes, mut asked) = (u32::from(unwanted), false);
         loop {
             if let Some(status) = self.ended {
-                return Ok(if asked { Ended::Asked } else { Ended::Alone(status) });
+                return Ok(if asked { CommandEnd::Asked } else { CommandEnd::Alone(status) });
             }
             wishes += u32::from(stop.swap(false, Ordering::Relaxed));
             if wishes > 0 && !asked {
@@ -309,7 +309,7 @@ impl Job {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
             if wishes > 1 {
-                return Ok(Ended::Left(self.child.id()));
+                return Ok(CommandEnd::Left(self.child.id()));
             }
             std::thread::sleep(LOOK);
             self.ended = self.child.try_wait().context("cannot wait for the command")?;
@@ -330,16 +330,16 @@ fn progress_line(device: &str, progress: &RecordProgress) -> String {
 }
 
 /// What there is to say at the end.
-struct Report<'a> {
+struct RecordingReport<'a> {
     device: &'a RecordedDevice,
     at: RecordedMoments,
-    end: End,
+    end: RecordingEnd,
     buffer: u64,
     summary: &'a RecordSummary,
     latency: Option<&'a LatencySummary>,
 }
 
-impl Report<'_> {
+impl RecordingReport<'_> {
     const fn at(&self) -> &'static str {
         match self.at {
             RecordedMoments::Issue => "issue",
@@ -405,7 +405,7 @@ impl Report<'_> {
             }
         }
         rows.push(("events lost", show_count(s.losses.total())));
-        let mut screen = Screen::stderr();
+        let mut screen = TerminalScreen::stderr();
         if to != Path::new("-") {
             let bytes = std::fs::metadata(to).map(|meta| format!(", {} bytes", show_count(meta.len())));
             writeln!(screen, "wrote {}{}", to.display(), bytes.unwrap_or_default())?;

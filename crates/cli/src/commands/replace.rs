@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_engine::{ControlReply, DeviceReplacement, ServiceCommand};
 
 use super::served::{HEARD, array_arg, control_arg, order, timeout_arg};
-use crate::screen::Screen;
+use crate::screen::TerminalScreen;
 
 /// The command.
 pub fn command() -> Command {
@@ -70,5 +70,5 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     } else {
         format!("{name} by {by}; destage status tells when it is filled")
     };
-    Ok(Screen::stderr().pairs([(if is_copied { "copying" } else { "replaced" }, told)])?)
+    Ok(TerminalScreen::stderr().pairs([(if is_copied { "copying" } else { "replaced" }, told)])?)
 }

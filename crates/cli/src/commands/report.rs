@@ -8,8 +8,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use destage_report::{Comparison, FILES, Objective, PAGE, Report};
 
 use crate::compare_output;
-use crate::output::{NewFile, Outputs};
-use crate::screen::Screen;
+use crate::output::{CommandOutputs, NewFile};
+use crate::screen::TerminalScreen;
 
 /// The command.
 pub fn command() -> Command {
@@ -63,8 +63,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         return compare(&results, matches.get_flag("json"));
     }
     let out = matches.get_one::<PathBuf>("out").expect("clap asks for it");
-    let mut outputs = Outputs::apart_from(results.iter().copied())?;
-    let folder = Folder::begin(&mut outputs, out, &FILES)?;
+    let mut outputs = CommandOutputs::apart_from(results.iter().copied())?;
+    let folder = ReportFolder::begin(&mut outputs, out, &FILES)?;
     let mut runs = Vec::new();
     for file in results {
         runs.extend(destage_report::read(&file.display().to_string(), &content(file)?)?);
@@ -91,7 +91,7 @@ fn compare(files: &[&PathBuf], as_json: bool) -> Result<()> {
         );
     };
     // Nothing is written but what is shown, which must not go where the results are.
-    Outputs::apart_from(files.iter().copied())?;
+    CommandOutputs::apart_from(files.iter().copied())?;
     let names = [first, second].map(|file| file.display().to_string());
     let first_runs = destage_report::read(&names[0], &content(first)?)?;
     let second_runs = destage_report::read(&names[1], &content(second)?)?;
@@ -104,7 +104,7 @@ fn compare(files: &[&PathBuf], as_json: bool) -> Result<()> {
         writeln!(out)?;
         return Ok(());
     }
-    let mut screen = Screen::stdout();
+    let mut screen = TerminalScreen::stdout();
     compare_output::text(&mut screen, names.each_ref().map(String::as_str), &comparison)?;
     Ok(screen.flush()?)
 }
@@ -120,18 +120,18 @@ fn content(file: &Path) -> Result<Vec<u8>> {
 }
 
 /// The folder of a report.
-pub struct Folder {
+pub struct ReportFolder {
     /// Begun at once, so that it is known before the simulation whether they can be written.
     files: Vec<(&'static str, NewFile)>,
 }
 
-impl Folder {
+impl ReportFolder {
     /// The folder, which is created if it does not exist, with the files of these names.
     ///
     /// # Errors
     /// Where it cannot be made, nothing can be written there, or one of its files is an input or
     /// another output.
-    pub fn begin(outputs: &mut Outputs, path: &Path, names: &[&'static str]) -> Result<Self> {
+    pub fn begin(outputs: &mut CommandOutputs, path: &Path, names: &[&'static str]) -> Result<Self> {
         Ok(Self { files: outputs.folder(path, names)? })
     }
 

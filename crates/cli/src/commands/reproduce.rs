@@ -8,22 +8,22 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_report::kept::Kept;
 use destage_reproduce::originals::{FoundTraces, TraceCatalogue};
-use destage_reproduce::page::Pages;
-use destage_reproduce::paper::{self, Paper};
+use destage_reproduce::page::PaperPages;
+use destage_reproduce::paper::{self, PaperFile};
 use destage_reproduce::report;
-use destage_reproduce::reproduce::{Options, reproduce_with};
-use destage_reproduce::summary::Summary;
+use destage_reproduce::reproduce::{ReproduceOptions, reproduce_with};
+use destage_reproduce::summary::PaperSummary;
 use destage_scenario::path_text;
 use destage_scenario::workload::is_file;
-use destage_sweep::Elsewhere;
+use destage_sweep::RemoteRunner;
 
 use crate::commands::find;
-use crate::commands::report::Folder;
-use crate::output::Outputs;
-use crate::progress::{Runs, bar_on_stderr};
-use crate::screen::{self, Screen};
-use crate::table::{Cell, Column, Table};
-use crate::workers::{self, Workers};
+use crate::commands::report::ReportFolder;
+use crate::output::CommandOutputs;
+use crate::progress::{PaperProgress, bar_on_stderr};
+use crate::screen::{self, TerminalScreen};
+use crate::table::{TextCell, TextColumn, TextTable};
+use crate::workers::{self, SchedulerWorkers};
 use crate::{candidates, flags, markdown};
 
 /// Where the recordings lie that come with destage, seen from its checkout.
@@ -100,7 +100,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let names: Vec<&str> = matches.get_many::<String>("papers").into_iter().flatten().map(String::as_str).collect();
     let all = names.iter().flat_map(|&name| if name == "all" { paper::built_in().collect() } else { vec![name] });
-    let papers = all.map(Paper::named).collect::<Result<Vec<_>, _>>()?;
+    let papers = all.map(PaperFile::named).collect::<Result<Vec<_>, _>>()?;
     let mut folders: Vec<PathBuf> = matches.get_many::<PathBuf>("traces").into_iter().flatten().cloned().collect();
     for folder in &folders {
         if !folder.is_dir() {
@@ -117,18 +117,18 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         .flat_map(|paper| paper.reads(&folders))
         .chain(found.files.iter().map(|file| file.path.clone()))
         .chain(names.iter().filter(|name| is_file(name)).map(|name| path_text::path(name)));
-    let mut outputs = Outputs::apart_from(read)?;
+    let mut outputs = CommandOutputs::apart_from(read)?;
     // The folder first, since the other may lie in it.
     let folder = matches.get_one::<PathBuf>("report");
-    let folder = folder.map(|path| Folder::begin(&mut outputs, path, &Pages::FILES)).transpose()?;
+    let folder = folder.map(|path| ReportFolder::begin(&mut outputs, path, &PaperPages::FILES)).transpose()?;
     let file = target.map(|path| outputs.file(path)).transpose()?;
     let short = matches.get_one::<PathBuf>("summary").map(|path| outputs.file(path)).transpose()?;
     let quick = matches.get_flag("quick");
     let kept = matches.get_one::<PathBuf>("resume");
     let kept = kept.map(|folder| anyhow::Ok(Kept::open(folder, &std::env::current_exe()?)?)).transpose()?;
-    let on = matches.get_one::<String>("on").map(|scheduler| Workers::of(scheduler)).transpose()?;
-    let on = on.as_ref().map(|workers| workers as &dyn Elsewhere);
-    let (mut pages, mut summary) = (Pages::default(), Summary::default());
+    let on = matches.get_one::<String>("on").map(|scheduler| SchedulerWorkers::of(scheduler)).transpose()?;
+    let on = on.as_ref().map(|workers| workers as &dyn RemoteRunner);
+    let (mut pages, mut summary) = (PaperPages::default(), PaperSummary::default());
     let mut text = String::from(
         "# Reproduction: what papers claim, and what destage measures\n\n\
          Written by `make reproduce` (`destage reproduce`); the same bytes on every run and machine, given the same traces.\n\n",
@@ -141,8 +141,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         if index > 0 {
             text.push('\n');
         }
-        let runs = Runs::new(&paper.name);
-        let options = Options { folders: &folders, found: Some(&found), quick, kept: kept.as_ref(), on, watch: &runs };
+        let runs = PaperProgress::new(&paper.name);
+        let options =
+            ReproduceOptions { folders: &folders, found: Some(&found), quick, kept: kept.as_ref(), on, watch: &runs };
         let reproduction = pool.install(|| reproduce_with(paper, options));
         runs.finish();
         let reproduction = reproduction?;
@@ -171,7 +172,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         outputs.commit([file])?;
     }
     if target.is_none_or(|path| path.as_os_str() != "-") {
-        let mut screen = Screen::stdout();
+        let mut screen = TerminalScreen::stdout();
         if quick {
             writeln!(screen, "{}", report::QUICK)?;
         }
@@ -185,7 +186,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Looks for the papers' traces in the folders that were named, and says which files look like one and are not taken.
-fn recognise(papers: &[Paper], folders: &[PathBuf], pool: &rayon::ThreadPool) -> Result<FoundTraces> {
+fn recognise(papers: &[PaperFile], folders: &[PathBuf], pool: &rayon::ThreadPool) -> Result<FoundTraces> {
     if folders.is_empty() {
         return Ok(FoundTraces::default());
     }
@@ -206,9 +207,12 @@ fn recognise(papers: &[Paper], folders: &[PathBuf], pool: &rayon::ThreadPool) ->
 
 /// The rows of [`report::rows`] with each claim as a heading over the workloads that it was tried
 /// on.
-fn table(rows: &[[String; 6]]) -> Table {
-    let mut table =
-        Table::new([Column::text("claim, and where it was tried"), Column::text("measured"), Column::text("holds")]);
+fn table(rows: &[[String; 6]]) -> TextTable {
+    let mut table = TextTable::new([
+        TextColumn::text("claim, and where it was tried"),
+        TextColumn::text("measured"),
+        TextColumn::text("holds"),
+    ]);
     let mut last = None;
     for [id, what, claimed, measured, workload, holds] in rows {
         let claim = (id, what, claimed);
@@ -216,7 +220,7 @@ fn table(rows: &[[String; 6]]) -> Table {
             table.add_heading(id, format!("{what}; claimed {claimed}"));
             last = Some(claim);
         }
-        let verdict = Cell::styled(holds, style(holds));
+        let verdict = TextCell::styled(holds, style(holds));
         table.add([format!("  {workload}").into(), measured.into(), verdict]);
     }
     table

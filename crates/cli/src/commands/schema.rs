@@ -4,14 +4,14 @@ use std::io::Write;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_advise::Advice;
+use destage_advise::TraceAdvice;
 use destage_sim::array::ArrayResult;
 use destage_sim::buffer::RunResult;
 use destage_sim::curve::CurveResult;
 use destage_sim::measure::{FieldDoc, TraceLocality, TraceStatResult};
 
-use crate::screen::Screen;
-use crate::table::{Column, Table};
+use crate::screen::TerminalScreen;
+use crate::table::{TextColumn, TextTable};
 
 /// The command.
 pub fn command() -> Command {
@@ -54,7 +54,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let [array, locality, mrc, stat] = ["array", "locality", "mrc", "stat"].map(|of| matches.get_flag(of));
     let advise = matches.get_flag("advise");
     let fields = match (array, locality, mrc, stat) {
-        _ if advise => Advice::FIELDS.to_vec(),
+        _ if advise => TraceAdvice::FIELDS.to_vec(),
         (true, ..) => ArrayResult::fields(),
         (_, true, ..) => TraceLocality::FIELDS.to_vec(),
         (_, _, true, _) => CurveResult::FIELDS.to_vec(),
@@ -67,7 +67,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         writeln!(out)?;
         return Ok(());
     }
-    let mut screen = Screen::stdout();
+    let mut screen = TerminalScreen::stdout();
     let about = if advise {
         "`destage advise --json` prints one object. Absent values are null; the unit of values of the objective is that of \
          the field unit."
@@ -92,13 +92,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     screen.paragraph("", &about)?;
     writeln!(screen)?;
-    let mut table = Table::new([Column::word("field"), Column::word("unit"), Column::text("meaning")]);
+    let mut table = TextTable::new([TextColumn::word("field"), TextColumn::word("unit"), TextColumn::text("meaning")]);
     add_rows(&mut table, "", &fields);
     table.print(&mut screen)?;
     Ok(())
 }
 
-fn add_rows(table: &mut Table, prefix: &str, fields: &[FieldDoc]) {
+fn add_rows(table: &mut TextTable, prefix: &str, fields: &[FieldDoc]) {
     for field in fields {
         let full = format!("{prefix}{}", field.name);
         table.add([full.as_str(), field.unit, field.meaning]);

@@ -11,7 +11,7 @@ use destage_engine::{ByteSize, ControlReply, ScrubRequest, ScrubState, ScrubStat
 use destage_plan::quantity::{self, show_bytes, show_count, show_time};
 
 use super::served::{HEARD, array_arg, control_arg, order_with_progress, timeout_arg};
-use crate::screen::Screen;
+use crate::screen::TerminalScreen;
 use crate::share_bar::ShareBar;
 use crate::signals;
 
@@ -139,5 +139,5 @@ fn show(array: &str, status: &ScrubStatus) -> Result<()> {
     if status.unchecked_rows > 0 {
         rows.push(("not compared", format!("{}: too much of them is lost", counted(status.unchecked_rows))));
     }
-    Ok(Screen::stdout().pairs(rows)?)
+    Ok(TerminalScreen::stdout().pairs(rows)?)
 }

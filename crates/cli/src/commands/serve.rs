@@ -21,8 +21,8 @@ use super::block_device;
 use super::served::{array_arg, beside, control, control_arg, description};
 use crate::event_log::{EventLog, LogForm, log_args};
 use crate::event_program::EventProgram;
-use crate::output::{NewFile, Outputs, refused};
-use crate::screen::Screen;
+use crate::output::{CommandOutputs, NewFile, refused};
+use crate::screen::TerminalScreen;
 use crate::signals;
 
 /// The command.
@@ -92,9 +92,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if sockets.is_empty() && addresses.is_empty() && handed_over.is_empty() && ublk.is_none() {
         sockets.push(beside(&path, "nbd.sock"));
     }
-    let mut outputs = Outputs::apart_from([&path])?;
+    let mut outputs = CommandOutputs::apart_from([&path])?;
     let record = matches.get_one::<PathBuf>("record");
-    let record = record.map(|to| Ok::<_, anyhow::Error>((to, Record::begin(&mut outputs, to)?))).transpose()?;
+    let record = record.map(|to| Ok::<_, anyhow::Error>((to, RecordedTrace::begin(&mut outputs, to)?))).transpose()?;
 
     let log = EventLog::of(matches);
     let program = described.serve.on_event.clone().map(|command| Rc::new(EventProgram::start(command, &path, log)));
@@ -189,7 +189,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     rows.extend(uris.iter().map(|uri| ("at", uri.clone())));
     if log.form() == LogForm::Text {
-        Screen::stderr().pairs(rows)?;
+        TerminalScreen::stderr().pairs(rows)?;
     } else {
         tell(started(&path, &status, uris.clone()));
     }
@@ -203,7 +203,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let job = command.map(|command| {
         let first = uris.first().map_or("", String::as_str);
         let device = service.block_device();
-        let job = Job::new(command, first, sockets.first(), device.as_ref());
+        let job = ServedJob::new(command, first, sockets.first(), device.as_ref());
         let ended = move || {
             stop.store(true, Ordering::Relaxed);
             wake();
@@ -241,23 +241,23 @@ fn accepted(matches: &ArgMatches) -> AcceptedLosses {
 }
 
 /// A trace that is being written.
-struct Record {
+struct RecordedTrace {
     recorder: Rc<RefCell<Option<RequestRecorder<NewFile>>>>,
 }
 
-impl Record {
-    fn begin(outputs: &mut Outputs, to: &Path) -> Result<Self> {
+impl RecordedTrace {
+    fn begin(outputs: &mut CommandOutputs, to: &Path) -> Result<Self> {
         let recorder = RequestRecorder::new(outputs.file(to)?).map_err(refused(to))?;
         Ok(Self { recorder: Rc::new(RefCell::new(Some(recorder))) })
     }
 }
 
 /// The command that is served.
-struct Job {
+struct ServedJob {
     shell: std::process::Command,
 }
 
-impl Job {
+impl ServedJob {
     fn new(command: &OsStr, uri: &str, socket: Option<&PathBuf>, device: Option<&String>) -> Self {
         let mut shell = std::process::Command::new("sh");
         shell.arg("-c").arg(command).env("uri", uri);

@@ -20,13 +20,13 @@ use destage_sim::measure::RequestLog;
 use crate::array_output;
 use crate::buffer_output;
 use crate::candidates;
-use crate::commands::report::Folder;
+use crate::commands::report::ReportFolder;
 use crate::flags;
 use crate::latency_log::LatencyLog;
-use crate::output::{NewFile, Outputs};
-use crate::progress::{Bar, Line};
-use crate::resume::{Done, Resumed};
-use crate::screen::Screen;
+use crate::output::{CommandOutputs, NewFile};
+use crate::progress::{TraceBar, ProgressLine};
+use crate::resume::{ResumedRuns, RunsDone};
+use crate::screen::TerminalScreen;
 
 /// The command.
 pub fn command() -> Command {
@@ -55,18 +55,18 @@ pub fn command() -> Command {
 }
 
 /// Where the results go.
-struct Sinks {
+struct ResultSinks {
     json: Option<NewFile>,
     csv: Option<NewFile>,
     /// What became of each request.
     log: Option<LatencyLog>,
-    report: Option<Folder>,
+    report: Option<ReportFolder>,
     /// None of them goes to the standard output.
     table: bool,
-    outputs: Outputs,
+    outputs: CommandOutputs,
 }
 
-impl Sinks {
+impl ResultSinks {
     /// A file that cannot be written shall be known before the simulation, not after it.
     fn open(settings: &Settings, requests: &Requests) -> Result<Self> {
         let (json, csv) = (JSON.path(settings)?, CSV.path(settings)?);
@@ -77,10 +77,10 @@ impl Sinks {
         if to_stdout(json.as_deref()) && to_stdout(csv.as_deref()) {
             bail!("--json and --csv cannot both go to the standard output; give one of them a file: --csv=FILE");
         }
-        let mut outputs = Outputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
+        let mut outputs = CommandOutputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
         // The folder first, since the others may lie in it.
         let report = REPORT.path(settings)?;
-        let report = report.map(|path| Folder::begin(&mut outputs, &path, &FILES)).transpose()?;
+        let report = report.map(|path| ReportFolder::begin(&mut outputs, &path, &FILES)).transpose()?;
         let json = json.map(|path| outputs.file(&path)).transpose()?;
         let csv = csv.map(|path| outputs.file(&path)).transpose()?;
         let log = log.map(|path| LatencyLog::begin(outputs.file(&path)?, &path)).transpose()?;
@@ -96,7 +96,7 @@ impl Sinks {
         self,
         runs: &[R],
         objective: Option<Objective>,
-        text: impl Fn(&mut Screen, &[R]) -> std::io::Result<()>,
+        text: impl Fn(&mut TerminalScreen, &[R]) -> std::io::Result<()>,
     ) -> Result<()> {
         let mut outputs = self.outputs;
         let log = self.log.as_ref().map(LatencyLog::finish).transpose()?.flatten();
@@ -126,7 +126,7 @@ impl Sinks {
             outputs.commit([file])?;
         }
         if self.table {
-            let mut screen = Screen::stdout();
+            let mut screen = TerminalScreen::stdout();
             text(&mut screen, runs)?;
             screen.flush()?;
         }
@@ -135,21 +135,21 @@ impl Sinks {
 }
 
 /// What is said of all runs when they are over.
-struct Ending<'a> {
+struct RunsEnding<'a> {
     requests: &'a Requests,
     settings: &'a Settings,
     caches: &'a [u64],
     counter: Option<&'a Counter>,
     objective: Option<Objective>,
-    sinks: Sinks,
+    sinks: ResultSinks,
 }
 
-impl Ending<'_> {
+impl RunsEnding<'_> {
     /// Writes and shows the results, to which is added what is known of the trace and of the sizes of caches.
     fn write<R: Documented + RunKind>(
         self,
         mut results: Vec<R>,
-        text: impl Fn(&mut Screen, &[R], Option<Objective>) -> std::io::Result<()>,
+        text: impl Fn(&mut TerminalScreen, &[R], Option<Objective>) -> std::io::Result<()>,
     ) -> Result<()> {
         let sizes = self.requests.sizes_result(self.settings, self.caches)?;
         // Of what was kept it is known already.
@@ -162,7 +162,7 @@ impl Ending<'_> {
 
 /// Counts the requests if that is needed, in a pass of its own.
 fn count(settings: &Settings, requests: &mut Requests, progress: bool) -> Result<()> {
-    let line = progress.then(Line::new);
+    let line = progress.then(ProgressLine::new);
     let counted = destage_scenario::count(settings, requests, &mut |share, requests| {
         if let Some(line) = &line {
             line.show(|| {
@@ -185,7 +185,7 @@ fn print_scenario(settings: &Settings) -> Result<()> {
 }
 
 /// Looks for the sizes of caches that depend on what the trace touches, in a pass of its own.
-fn find_sizes(settings: &Settings, requests: &mut Requests, bar: &Bar) -> Result<()> {
+fn find_sizes(settings: &Settings, requests: &mut Requests, bar: &TraceBar) -> Result<()> {
     let found = destage_scenario::find_sizes(settings, requests, &|progress| bar.show(progress));
     bar.finish();
     Ok(found?)
@@ -194,15 +194,15 @@ fn find_sizes(settings: &Settings, requests: &mut Requests, bar: &Bar) -> Result
 /// The sweep over what is kept, if results are.
 fn resumed<'a, R: RunKind>(
     kept: Option<&'a Kept>,
-    ending: &Ending<'_>,
+    ending: &RunsEnding<'_>,
     identities: impl FnOnce() -> Result<Vec<String>>,
     resources: Resources<'_>,
-    bar: &Bar,
-) -> Result<Option<Resumed<'a, R>>> {
+    bar: &TraceBar,
+) -> Result<Option<ResumedRuns<'a, R>>> {
     let (Some(kept), Some(counter)) = (kept, ending.counter) else { return Ok(None) };
     let note = |text: &str| bar.note(text);
     let counting = (counter.clone(), resources.threads);
-    let sweep = Resumed::new(kept, ending.requests, &identities()?, counting, &note)?;
+    let sweep = ResumedRuns::new(kept, ending.requests, &identities()?, counting, &note)?;
     bar.know(sweep.known());
     Ok(Some(sweep))
 }
@@ -224,14 +224,14 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let progress = PROGRESS.get(&settings)?;
     count(&settings, &mut requests, progress)?;
     let trace = requests.name();
-    find_sizes(&settings, &mut requests, &Bar::new(progress, &trace))?;
+    find_sizes(&settings, &mut requests, &TraceBar::new(progress, &trace))?;
     let simulation = destage_scenario::simulation(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
-    let sinks = Sinks::open(&settings, &requests)?;
+    let sinks = ResultSinks::open(&settings, &requests)?;
     let kept = resume.map(|folder| anyhow::Ok(Kept::open(&folder, &std::env::current_exe()?)?)).transpose()?;
     let timing = TIMING.get(&settings)?;
     let objective = OBJECTIVE.optional_by(&settings, Objective::named)?;
-    let bar = Bar::new(progress, &trace);
+    let bar = TraceBar::new(progress, &trace);
     let started = Instant::now();
     let caches = simulation.caches().to_vec();
     let counter = (sinks.keep() || kept.is_some()).then(|| Counter::new(simulation.replay()));
@@ -247,7 +247,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let show = |progress: Progress| bar.show(progress);
     let log = sinks.log.clone();
-    let ending = Ending {
+    let ending = RunsEnding {
         requests: &requests,
         settings: &settings,
         caches: &caches,
@@ -269,7 +269,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
                 let report = experiment.run_logged(resources, &mut open, &show, log);
                 bar.finish();
                 let report = report?;
-                (Done::simulated(report.results), report.requests)
+                (RunsDone::simulated(report.results), report.requests)
             };
             let told = (done.results.len() - done.known, done.known, read, done.work, "page accesses simulated");
             ending.write(done.results, buffer_output::text)?;
@@ -287,7 +287,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
                 let report = experiment.run_logged(resources, &mut open, &show, log);
                 bar.finish();
                 let report = report?;
-                (Done::simulated(report.results), report.requests)
+                (RunsDone::simulated(report.results), report.requests)
             };
             let told = (done.results.len() - done.known, done.known, read, done.work, "steps simulated");
             ending.write(done.results, array_output::text)?;

@@ -12,7 +12,7 @@ use destage_engine::{
 use destage_plan::quantity::{show_bytes, show_count, show_time};
 
 use super::served::{array_arg, control_arg, order, timeout_arg};
-use crate::screen::Screen;
+use crate::screen::TerminalScreen;
 
 /// The command.
 pub fn command() -> Command {
@@ -103,7 +103,7 @@ fn show(status: &ServiceStatus) -> Result<()> {
     if lost > 0 {
         rows.push(("lost for good", format!("{} in {} ranges", show_bytes(lost), array.lost.len())));
     }
-    let mut screen = Screen::stdout();
+    let mut screen = TerminalScreen::stdout();
     screen.pairs(rows)?;
     for device in &array.devices {
         let told = match &device.error {

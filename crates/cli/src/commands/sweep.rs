@@ -8,13 +8,13 @@ use std::process::{Command as Process, Stdio};
 use anyhow::{Result, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_sim::experiment::Stop;
-use destage_sweep::{Description, Summary, Sweep, local};
+use destage_sweep::{ParameterSweep, SweepDescription, SweepSummary, local};
 use serde::Deserialize;
 
 use crate::flags;
-use crate::output::Outputs;
-use crate::progress::Swept;
-use crate::screen::{self, Screen};
+use crate::output::CommandOutputs;
+use crate::progress::SweepProgress;
+use crate::screen::{self, TerminalScreen};
 use crate::{sweep_output, workers};
 
 /// The command.
@@ -63,9 +63,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let file = matches.get_one::<PathBuf>("file").cloned().unwrap_or_default();
     let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
     let progress = matches.get_one::<bool>("progress").copied().unwrap_or(true);
-    let description = Description::read(&file)?;
+    let description = SweepDescription::read(&file)?;
     // The standard output goes to none of them.
-    Outputs::apart_from(description.files().map(Path::to_owned))?;
+    CommandOutputs::apart_from(description.files().map(Path::to_owned))?;
     let summary = match matches.get_one::<String>("on") {
         Some(scheduler) => elsewhere(&file, &out, scheduler, progress)?,
         None => here(&description, &out, matches.get_one::<u16>("threads").copied(), progress)?,
@@ -75,7 +75,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         serde_json::to_writer_pretty(&mut stdout, &summary)?;
         writeln!(stdout)?;
     } else {
-        let mut screen = Screen::stdout();
+        let mut screen = TerminalScreen::stdout();
         sweep_output::text(&mut screen, &summary)?;
         screen.flush()?;
     }
@@ -90,9 +90,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// On threads of this process.
-fn here(description: &Description, out: &Path, threads: Option<u16>, progress: bool) -> Result<Summary> {
-    let shown = Swept::new(progress);
-    let sweep = Sweep::open(description, &[], out, &|trace, _| shown.look(trace)).inspect_err(|_| shown.finish())?;
+fn here(description: &SweepDescription, out: &Path, threads: Option<u16>, progress: bool) -> Result<SweepSummary> {
+    let shown = SweepProgress::new(progress);
+    let sweep =
+        ParameterSweep::open(description, &[], out, &|trace, _| shown.look(trace)).inspect_err(|_| shown.finish())?;
     for note in sweep.notes() {
         screen::note(note);
     }
@@ -106,14 +107,14 @@ fn here(description: &Description, out: &Path, threads: Option<u16>, progress: b
 /// What Python says in the end.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Told {
-    Summary(Box<Summary>),
+enum SweepMessage {
+    Summary(Box<SweepSummary>),
     Error(String),
     Missing(String),
 }
 
 /// On the workers of a scheduler, which Python knows how to ask.
-fn elsewhere(file: &Path, out: &Path, scheduler: &str, progress: bool) -> Result<Summary> {
+fn elsewhere(file: &Path, out: &Path, scheduler: &str, progress: bool) -> Result<SweepSummary> {
     let with = |call: &mut Process| {
         call.arg(file).arg("--out").arg(out).arg("--on").arg(scheduler);
         call.arg(if progress { "--progress" } else { "--no-progress" });
@@ -123,9 +124,9 @@ fn elsewhere(file: &Path, out: &Path, scheduler: &str, progress: bool) -> Result
     let last = String::from_utf8_lossy(&output.stdout);
     let told = last.lines().last().and_then(|line| serde_json::from_str(line).ok());
     match told {
-        Some(Told::Summary(summary)) => Ok(*summary),
-        Some(Told::Error(error)) => Err(anyhow!(error)),
-        Some(Told::Missing(what)) => Err(workers::missing(&name, &what)),
+        Some(SweepMessage::Summary(summary)) => Ok(*summary),
+        Some(SweepMessage::Error(error)) => Err(anyhow!(error)),
+        Some(SweepMessage::Missing(what)) => Err(workers::missing(&name, &what)),
         None => bail!("{name} ended with {} and without results", output.status),
     }
 }

@@ -6,7 +6,7 @@ use destage_engine::{ControlReply, DeviceReplacement, ServiceCommand};
 
 use super::replace::{file_arg, put_in_place};
 use super::served::{HEARD, array_arg, control_arg, order, timeout_arg};
-use crate::screen::Screen;
+use crate::screen::TerminalScreen;
 
 const CACHE: &str = "cache";
 
@@ -65,13 +65,15 @@ pub fn run_fail(matches: &ArgMatches) -> Result<()> {
     let device = matches.get_one::<String>("device").cloned().unwrap_or_default();
     let name = device.strip_prefix("member ").unwrap_or(&device).to_owned();
     take_out(matches, device)?;
-    Ok(Screen::stderr().pairs([("taken out", format!("member {name}; destage replace puts another in its place"))])?)
+    Ok(TerminalScreen::stderr()
+        .pairs([("taken out", format!("member {name}; destage replace puts another in its place"))])?)
 }
 
 /// Runs `destage detach`.
 pub fn run_detach(matches: &ArgMatches) -> Result<()> {
     take_out(matches, CACHE.to_owned())?;
-    Ok(Screen::stderr().pairs([("detached", "the cache; destage attach gives the array one again".to_owned())])?)
+    Ok(TerminalScreen::stderr()
+        .pairs([("detached", "the cache; destage attach gives the array one again".to_owned())])?)
 }
 
 fn take_out(matches: &ArgMatches, device: String) -> Result<()> {
@@ -89,5 +91,5 @@ pub fn run_attach(matches: &ArgMatches) -> Result<()> {
         );
     }
     let (by, _) = put_in_place(matches, CACHE.to_owned())?;
-    Ok(Screen::stderr().pairs([("attached", format!("the cache: {by}"))])?)
+    Ok(TerminalScreen::stderr().pairs([("attached", format!("the cache: {by}"))])?)
 }

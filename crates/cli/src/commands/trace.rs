@@ -15,15 +15,15 @@ use destage_scenario::synth::{self, SYNTH};
 use destage_scenario::workload::{self, Workload};
 use destage_trace::{
     EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, LOCALITY_LISTS, LocalityOf, LocalitySummary,
-    NATIVE_DEFAULT_LEVEL, Nanos, OpenOptions, Request, Source, Synth, Trace, TraceSummary,
+    NATIVE_DEFAULT_LEVEL, Nanos, OpenOptions, Request, SynthTrace, TraceRequests, TraceSource, TraceSummary,
 };
 
 use super::{export, find, mrc, record};
 use crate::candidates;
 use crate::flags;
-use crate::output::Outputs;
-use crate::screen::{self, Screen};
-use crate::table::{Column, Table};
+use crate::output::CommandOutputs;
+use crate::screen::{self, TerminalScreen};
+use crate::table::{TextColumn, TextTable};
 
 fn file_arg(name: &'static str) -> Arg {
     Arg::new(name).value_name("FILE").required(true).value_parser(candidates::path()).value_hint(ValueHint::FilePath)
@@ -138,14 +138,14 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Opens the trace whose name has this text.
-fn open(file: &str, matches: &ArgMatches) -> Result<Trace> {
+fn open(file: &str, matches: &ArgMatches) -> Result<TraceRequests> {
     let format = matches.get_one::<String>("format").map(|text| text.parse::<FormatSpec>());
     let format = format.transpose().map_err(|error| anyhow::anyhow!("--format: {error}"))?;
     Ok(destage_trace::open(path_text::path(file), &OpenOptions { format, lenient: matches.get_flag("lenient") })?)
 }
 
 /// Says what a lenient reader left out.
-fn warn_of_skipped(source: &dyn Source) {
+fn warn_of_skipped(source: &dyn TraceSource) {
     let skipped = source.skipped();
     if skipped.count > 0 {
         let first = skipped.first.unwrap_or_default();
@@ -154,7 +154,7 @@ fn warn_of_skipped(source: &dyn Source) {
 }
 
 /// Says that the clock of a trace wrapped.
-fn warn_of_clock(source: &dyn Source) {
+fn warn_of_clock(source: &dyn TraceSource) {
     let wraps = source.clock_wraps();
     if wraps.count > 0 {
         screen::warn(format_args!("{wraps}; so much was added to the times of what follows"));
@@ -188,7 +188,7 @@ fn stat(matches: &ArgMatches) -> Result<()> {
         writeln!(out)?;
         return Ok(());
     }
-    let mut screen = Screen::stdout();
+    let mut screen = TerminalScreen::stdout();
     for (i, described) in rows.iter().enumerate() {
         let TraceDescription { file, format, summary, latencies, locality, .. } = described;
         if i > 0 {
@@ -224,13 +224,13 @@ fn columns_of(format: &FormatSpec) -> String {
 const MOST_VOLUMES: usize = 20;
 
 /// What each volume is asked for, where there are several.
-fn show_volumes(screen: &mut Screen, described: &TraceDescription) -> Result<()> {
+fn show_volumes(screen: &mut TerminalScreen, described: &TraceDescription) -> Result<()> {
     let volumes = &described.volumes;
     if volumes.len() < 2 {
         return Ok(());
     }
     let numbers = ["number", "reads", "writes", "read", "written", "traffic %"];
-    let mut table = Table::new([Column::name("volume")].into_iter().chain(numbers.map(Column::number)));
+    let mut table = TextTable::new([TextColumn::name("volume")].into_iter().chain(numbers.map(TextColumn::number)));
     for (name, of) in volumes.iter().take(MOST_VOLUMES) {
         let [read, written] = [of.read_bytes, of.write_bytes].map(|bytes| Show::Bytes.text(bytes as f64, 1));
         let share = described.traffic_share(of).map_or_else(|| "-".to_owned(), |share| Show::Percent.text(share, 2));
@@ -246,12 +246,12 @@ fn show_volumes(screen: &mut Screen, described: &TraceDescription) -> Result<()>
 }
 
 /// The tables of a trace's locality.
-fn show_locality(screen: &mut Screen, locality: &LocalitySummary) -> Result<()> {
+fn show_locality(screen: &mut TerminalScreen, locality: &LocalitySummary) -> Result<()> {
     let percent = |share: f64| format!("{share:.1}");
     writeln!(screen)?;
     screen.paragraph("", "Hits of an LRU list of this many pages, or blocks of 64 pages, in percent of the touches")?;
-    let columns = [Column::key("list of"), Column::number("pages"), Column::number("blocks")];
-    let mut table = Table::new(columns);
+    let columns = [TextColumn::key("list of"), TextColumn::number("pages"), TextColumn::number("blocks")];
+    let mut table = TextTable::new(columns);
     let (pages, blocks) = (&locality.pages, &locality.blocks);
     for k in 0..pages.distances.len().max(blocks.distances.len()) {
         table.add([show_count(1 << k), percent(pages.hit_percent(k)), percent(blocks.hit_percent(k))]);
@@ -268,7 +268,7 @@ fn show_locality(screen: &mut Screen, locality: &LocalitySummary) -> Result<()> 
                  and requests, and percent of the times by pages";
     screen.paragraph("", about)?;
     let numbers = ["times", "pages", "requests", "1", "2", "3-4", "5-8", "9-16", "17-32", "33-63", "64"];
-    let mut table = Table::new([Column::key("list of")].into_iter().chain(numbers.map(Column::number)));
+    let mut table = TextTable::new([TextColumn::key("list of")].into_iter().chain(numbers.map(TextColumn::number)));
     for (&list, fill) in LOCALITY_LISTS.iter().zip(&locality.fills) {
         let means = [format!("{:.2}", fill.mean_pages()), format!("{:.2}", fill.mean_touches())];
         let counts = [show_count(u64::from(list)), show_count(fill.stays)];
@@ -336,7 +336,13 @@ fn out_of_order(s: &TraceSummary) -> String {
 }
 
 /// Writes all of `source`, which messages call `from`, to `to`; returns the number of requests.
-fn write_native(source: &mut dyn Source, from: &str, outputs: &mut Outputs, to: &Path, level: i32) -> Result<u64> {
+fn write_native(
+    source: &mut dyn TraceSource,
+    from: &str,
+    outputs: &mut CommandOutputs,
+    to: &Path,
+    level: i32,
+) -> Result<u64> {
     let copied = destage_trace::copy_native(source, outputs.file(to)?, level);
     let (file, requests) = copied.map_err(export::failed(from, to))?;
     outputs.commit([file])?;
@@ -356,7 +362,7 @@ fn convert(matches: &ArgMatches) -> Result<()> {
     if let (Some(spec), Some(_)) = (&spec, level) {
         bail!("--level: only the native format is compressed; leave it out with --to {spec}");
     }
-    let mut outputs = Outputs::apart_from(destage_trace::files(path_text::path(from)))?;
+    let mut outputs = CommandOutputs::apart_from(destage_trace::files(path_text::path(from)))?;
     let mut trace = open(from, matches)?;
     if let Some(spec) = spec {
         export::write(&mut trace, from, &spec, &mut outputs, &to)?;
@@ -415,10 +421,10 @@ fn make_up(matches: &ArgMatches) -> Result<()> {
     let level = synth::level(&settings)?;
     let workload = workload::named_by(&settings)?;
     let file = workload.as_ref().and_then(Workload::file);
-    let mut outputs = Outputs::apart_from(settings.files().iter().map(PathBuf::as_path).chain(file))?;
-    let mut source: Box<dyn Source> = match &workload {
+    let mut outputs = CommandOutputs::apart_from(settings.files().iter().map(PathBuf::as_path).chain(file))?;
+    let mut source: Box<dyn TraceSource> = match &workload {
         Some(workload) => Box::new(workload.open()?),
-        None => Box::new(Synth::new(synth::spec(&settings)?)?),
+        None => Box::new(SynthTrace::new(synth::spec(&settings)?)?),
     };
     let requests = write_native(&mut *source, "", &mut outputs, &to, level)?;
     report_written(&to, requests);
@@ -426,7 +432,7 @@ fn make_up(matches: &ArgMatches) -> Result<()> {
 }
 
 fn workloads(matches: &ArgMatches) -> Result<()> {
-    let mut screen = Screen::stdout();
+    let mut screen = TerminalScreen::stdout();
     if let Some(name) = matches.get_one::<String>("name") {
         let workload = Workload::named(name)?;
         workload.open()?;
@@ -439,7 +445,8 @@ fn workloads(matches: &ArgMatches) -> Result<()> {
         }
         return Ok(());
     }
-    let mut table = Table::new([Column::word("workload"), Column::word("kind"), Column::text("what it is")]);
+    let mut table =
+        TextTable::new([TextColumn::word("workload"), TextColumn::word("kind"), TextColumn::text("what it is")]);
     for workload in workload::built_in() {
         table.add([workload.name().to_owned(), workload.kind().to_string(), workload.about().to_owned()]);
     }
@@ -449,19 +456,19 @@ fn workloads(matches: &ArgMatches) -> Result<()> {
 
 fn formats() -> Result<()> {
     let columns = [
-        Column::name("format"),
-        Column::word("also"),
-        Column::word("written"),
-        Column::text("what it is"),
-        Column::text("columns or records").group(),
+        TextColumn::name("format"),
+        TextColumn::word("also"),
+        TextColumn::word("written"),
+        TextColumn::text("what it is"),
+        TextColumn::text("columns or records").group(),
     ];
-    let mut table = Table::new(columns);
+    let mut table = TextTable::new(columns);
     for &id in FORMATS {
         let format = id.info();
         let written = id == FormatId::Native || EXPORTS.iter().any(|info| info.id == id);
         let (also, written) = (format.aliases.join(", "), if written { "yes" } else { "" });
         table.add([format.name, &also, written, format.what, format.columns]);
     }
-    table.print(&mut Screen::stdout())?;
+    table.print(&mut TerminalScreen::stdout())?;
     Ok(())
 }

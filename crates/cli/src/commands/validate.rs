@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
-use destage_reproduce::validate::{Effort, validate};
+use destage_reproduce::validate::{ValidationEffort, validate};
 
-use crate::output::Outputs;
-use crate::screen::Screen;
+use crate::output::CommandOutputs;
+use crate::screen::TerminalScreen;
 use crate::{flags, markdown};
 
 /// The command.
@@ -32,16 +32,16 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let out = matches.get_one::<PathBuf>("out");
     // A file that cannot be written shall be known before the simulation, not after it.
-    let mut outputs = Outputs::apart_from([] as [PathBuf; 0])?;
+    let mut outputs = CommandOutputs::apart_from([] as [PathBuf; 0])?;
     let file = out.map(|path| outputs.file(path)).transpose()?;
     let step = |what: &str| eprintln!("validate: {what}");
-    let found = flags::thread_pool(matches)?.install(|| validate(Effort::FULL, &step))?;
+    let found = flags::thread_pool(matches)?.install(|| validate(ValidationEffort::FULL, &step))?;
     match file {
         Some(mut file) => {
             file.write_all(found.markdown.as_bytes())?;
             outputs.commit([file])?;
         }
-        None => markdown::show(&mut Screen::stdout(), &found.markdown)?,
+        None => markdown::show(&mut TerminalScreen::stdout(), &found.markdown)?,
     }
     if !found.failures.is_empty() {
         bail!("{} checks fail:\n{}", found.failures.len(), found.failures.join("\n"));

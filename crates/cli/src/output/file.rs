@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::made::{Complete, Temporary};
-use super::place::{Place, folder};
+use super::made::{CompleteFile, TemporaryFile};
+use super::place::{OutputPlace, folder};
 use super::shown;
 
 /// A file being written that takes its name only when it is complete.
 ///
-/// Until [`Outputs::commit`](super::Outputs::commit) the content lies under a temporary name in the
+/// Until [`CommandOutputs::commit`](super::CommandOutputs::commit) the content lies under a temporary name in the
 /// same folder, so that whatever had the name before stays as it was should the work fail; a
 /// `NewFile` that is dropped uncommitted leaves nothing behind. A symbolic link is followed: the
 /// file that it names is replaced, or made, and the link stays. A replaced file's permissions (and
@@ -24,24 +24,24 @@ use super::shown;
 pub struct NewFile {
     out: BufWriter<File>,
     /// Where the content lies now and what it is to be called; none where it is written directly.
-    rename: Option<(Temporary, PathBuf)>,
+    rename: Option<(TemporaryFile, PathBuf)>,
     /// As the user named it, for messages.
     name: PathBuf,
 }
 
 impl NewFile {
     /// Begins the file called `path` at its place.
-    pub(super) fn begin(path: &Path, place: Place) -> Result<Self> {
+    pub(super) fn begin(path: &Path, place: OutputPlace) -> Result<Self> {
         let failed = || format!("cannot create {}", shown(path));
         let name = path.to_owned();
         let open = |stream: &dyn AsFd| stream.as_fd().try_clone_to_owned().map(File::from);
         let direct = match place {
-            Place::Stdout => open(&io::stdout()),
-            Place::Stderr => open(&io::stderr()),
+            OutputPlace::Stdout => open(&io::stdout()),
+            OutputPlace::Stderr => open(&io::stderr()),
             // What others wrote to the file stays.
-            Place::Direct(metadata) => File::options().write(true).append(metadata.is_file()).open(path),
-            Place::New(target) => return Self::beside(name, target).with_context(failed),
-            Place::Existing(target, metadata) => {
+            OutputPlace::Direct(metadata) => File::options().write(true).append(metadata.is_file()).open(path),
+            OutputPlace::New(target) => return Self::beside(name, target).with_context(failed),
+            OutputPlace::Existing(target, metadata) => {
                 // A file that may not be written is not to be replaced either.
                 File::options().write(true).open(path).with_context(failed)?;
                 let new = Self::beside(name, target).with_context(failed)?;
@@ -59,7 +59,7 @@ impl NewFile {
     /// One that is to be called `target`.
     fn beside(name: PathBuf, target: PathBuf) -> Result<Self> {
         let folder = folder(&target);
-        let made = Temporary::create(folder);
+        let made = TemporaryFile::create(folder);
         let (temporary, file) =
             made.with_context(|| format!("no file can be made in the folder {}", folder.display()))?;
         Ok(Self { out: BufWriter::new(file), rename: Some((temporary, target)), name })
@@ -76,14 +76,14 @@ impl NewFile {
     }
 
     /// Writes what is left, so that the file only has to be given its name, if it has to.
-    pub(super) fn complete(mut self) -> io::Result<Option<Complete>> {
+    pub(super) fn complete(mut self) -> io::Result<Option<CompleteFile>> {
         self.flush()?;
         if self.rename.is_some() {
             // Before it takes another's place: a name that is on disk before the content would be
             // worth nothing.
             self.out.get_ref().sync_all().map_err(|error| self.named(&error))?;
         }
-        Ok(self.rename.take().map(|(temporary, target)| Complete { temporary, target, name: self.name }))
+        Ok(self.rename.take().map(|(temporary, target)| CompleteFile { temporary, target, name: self.name }))
     }
 
     /// An error with the file's name.

@@ -11,17 +11,17 @@ use anyhow::{Context, Result};
 
 /// All that there is of the process. Nothing is made or renamed without the lock, so that a signal
 /// finds all of it.
-static MADE: Mutex<Made> = Mutex::new(Made { files: Vec::new(), folders: Vec::new() });
+static MADE: Mutex<MadeFiles> = Mutex::new(MadeFiles { files: Vec::new(), folders: Vec::new() });
 
 /// What is removed at an end that comes too early.
 #[derive(Debug)]
-pub struct Made {
+pub struct MadeFiles {
     files: Vec<PathBuf>,
     /// Each before those in it.
     folders: Vec<PathBuf>,
 }
 
-fn made() -> MutexGuard<'static, Made> {
+fn made() -> MutexGuard<'static, MadeFiles> {
     // It is whole after a panic too.
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -33,7 +33,7 @@ fn take(list: &mut Vec<PathBuf>, path: &Path) -> bool {
 }
 
 /// Removes everything. Nothing is made or renamed while the result is kept.
-pub fn clean_up() -> MutexGuard<'static, Made> {
+pub fn clean_up() -> MutexGuard<'static, MadeFiles> {
     let mut made = made();
     for file in made.files.drain(..) {
         // There is nobody to tell, and nothing else to do.
@@ -48,11 +48,11 @@ pub fn clean_up() -> MutexGuard<'static, Made> {
 /// A file under a name that no other has. It is removed when it is dropped, unless it was given
 /// another name.
 #[derive(Debug)]
-pub struct Temporary {
+pub struct TemporaryFile {
     path: PathBuf,
 }
 
-impl Temporary {
+impl TemporaryFile {
     /// An empty one in `folder`.
     pub fn create(folder: &Path) -> io::Result<(Self, File)> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -78,7 +78,7 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let mut made = made();
         if take(&mut made.files, &self.path) {
@@ -90,9 +90,9 @@ impl Drop for Temporary {
 
 /// A file that only has to be given its name.
 #[derive(Debug)]
-pub struct Complete {
+pub struct CompleteFile {
     /// Where it lies.
-    pub temporary: Temporary,
+    pub temporary: TemporaryFile,
     /// Its name to be.
     pub target: PathBuf,
     /// As the user named it, for messages.
@@ -100,7 +100,7 @@ pub struct Complete {
 }
 
 /// Gives files their names, in this order; a signal comes before the first or after the last.
-pub fn rename(files: &[Complete]) -> Result<()> {
+pub fn rename(files: &[CompleteFile]) -> Result<()> {
     let mut made = made();
     for file in files {
         std::fs::rename(&file.temporary.path, &file.target)
@@ -112,11 +112,11 @@ pub fn rename(files: &[Complete]) -> Result<()> {
 
 /// Folders that were made. Those that are empty when this is dropped are removed.
 #[derive(Debug)]
-pub struct Folders {
+pub struct MadeFolders {
     made: Vec<PathBuf>,
 }
 
-impl Folders {
+impl MadeFolders {
     /// Makes a folder and those that it lies in, where they are not there.
     pub fn make(path: &Path) -> io::Result<Self> {
         let missing: Vec<&Path> =
@@ -139,7 +139,7 @@ impl Folders {
     }
 }
 
-impl Drop for Folders {
+impl Drop for MadeFolders {
     fn drop(&mut self) {
         let mut made = made();
         for folder in self.made.iter().rev() {

@@ -1,8 +1,8 @@
 //! Files that are written: apart from what is read and from each other, whole or not at all.
 //!
-//! A command says what it reads ([`Outputs::apart_from`]) before it gets anything to write to, and
+//! A command says what it reads ([`CommandOutputs::apart_from`]) before it gets anything to write to, and
 //! there is no other way to a file: `clippy.toml` forbids those of the standard library everywhere
-//! but here. Until [`Outputs::commit`], which takes all files of a command at once, nothing that
+//! but here. Until [`CommandOutputs::commit`], which takes all files of a command at once, nothing that
 //! was there before is changed.
 
 #![allow(clippy::disallowed_methods, reason = "the one place where files are made")]
@@ -25,31 +25,32 @@ pub use file::{NewFile, refused};
 pub use made::clean_up;
 pub use place::{folder, followed, opened};
 
-use made::Folders;
-use place::{Identity, Place};
+use made::MadeFolders;
+use place::{OutputIdentity, OutputPlace};
 
 /// What a command reads and writes.
 #[derive(Debug)]
-pub struct Outputs {
-    inputs: Vec<(PathBuf, Identity)>,
-    taken: Vec<(PathBuf, Identity)>,
+pub struct CommandOutputs {
+    inputs: Vec<(PathBuf, OutputIdentity)>,
+    taken: Vec<(PathBuf, OutputIdentity)>,
     /// Whether an output is the standard output by name.
     stdout: bool,
     /// Dropped last: they can be removed only when they are empty.
-    folders: Vec<Folders>,
+    folders: Vec<MadeFolders>,
 }
 
-impl Outputs {
+impl CommandOutputs {
     /// The outputs of a command that reads these files; `-` is the standard input.
     ///
     /// # Errors
     /// Where the standard output goes to one of them.
     pub fn apart_from<P: Into<PathBuf>>(inputs: impl IntoIterator<Item = P>) -> Result<Self> {
         let inputs = inputs.into_iter().map(Into::into);
-        let inputs = inputs.filter_map(|path: PathBuf| Identity::of_input(&path).map(|identity| (path, identity)));
+        let inputs =
+            inputs.filter_map(|path: PathBuf| OutputIdentity::of_input(&path).map(|identity| (path, identity)));
         let mut outputs = Self { inputs: inputs.collect(), taken: Vec::new(), stdout: false, folders: Vec::new() };
         // Something is shown there even if no output is named so.
-        outputs.take(Path::new("-"), Identity::of_stdout())?;
+        outputs.take(Path::new("-"), OutputIdentity::of_stdout())?;
         Ok(outputs)
     }
 
@@ -60,8 +61,8 @@ impl Outputs {
     /// such folder, a folder that may not be written to, a file that may not be written, a
     /// directory.
     pub fn file(&mut self, path: &Path) -> Result<NewFile> {
-        let place = Place::of(path).with_context(|| format!("cannot create {}", shown(path)))?;
-        if !matches!(place, Place::Stdout) {
+        let place = OutputPlace::of(path).with_context(|| format!("cannot create {}", shown(path)))?;
+        if !matches!(place, OutputPlace::Stdout) {
             self.take(path, place.identity())?;
         } else if std::mem::replace(&mut self.stdout, true) {
             bail!("two outputs cannot both go to the standard output; give one of them a file");
@@ -75,7 +76,7 @@ impl Outputs {
     /// Where it cannot be made, and as for [`file`](Self::file).
     pub fn folder(&mut self, path: &Path, names: &[&'static str]) -> Result<Vec<(&'static str, NewFile)>> {
         let made =
-            Folders::make(path).with_context(|| format!("cannot make the report's folder {}", path.display()))?;
+            MadeFolders::make(path).with_context(|| format!("cannot make the report's folder {}", path.display()))?;
         self.folders.push(made);
         names.iter().map(|&name| Ok((name, self.file(&path.join(name))?))).collect()
     }
@@ -102,9 +103,9 @@ impl Outputs {
     }
 
     /// Notes that something is written there.
-    fn take(&mut self, path: &Path, identity: Option<Identity>) -> Result<()> {
+    fn take(&mut self, path: &Path, identity: Option<OutputIdentity>) -> Result<()> {
         let Some(identity) = identity else { return Ok(()) };
-        let same = |known: &&(PathBuf, Identity)| known.1 == identity;
+        let same = |known: &&(PathBuf, OutputIdentity)| known.1 == identity;
         if let Some((input, _)) = self.inputs.iter().find(same) {
             let input = if input == Path::new("-") { "the standard input".to_owned() } else { shown(input) };
             bail!("cannot write {}: it is an input ({input}); name another file", shown(path));

@@ -14,7 +14,7 @@ const LINKS: usize = 40;
 
 /// Where an output goes.
 #[derive(Debug)]
-pub enum Place {
+pub enum OutputPlace {
     /// The standard output, also by a name such as `/dev/stdout`.
     Stdout,
     /// The standard error, by such a name.
@@ -28,7 +28,7 @@ pub enum Place {
     New(PathBuf),
 }
 
-impl Place {
+impl OutputPlace {
     /// Where what is called `path` goes.
     ///
     /// # Errors
@@ -68,14 +68,14 @@ impl Place {
 
     /// What it is, to be compared with inputs and other outputs; `None` for what cannot be spoilt,
     /// such as a terminal or `/dev/null`.
-    pub fn identity(&self) -> Option<Identity> {
+    pub fn identity(&self) -> Option<OutputIdentity> {
         match self {
-            Self::Stdout => Identity::of_stdout(),
-            Self::Stderr => Identity::of(&opened(io::stderr()).ok()?),
-            Self::Direct(metadata) | Self::Existing(_, metadata) => Identity::of(metadata),
+            Self::Stdout => OutputIdentity::of_stdout(),
+            Self::Stderr => OutputIdentity::of(&opened(io::stderr()).ok()?),
+            Self::Direct(metadata) | Self::Existing(_, metadata) => OutputIdentity::of(metadata),
             Self::New(target) => {
                 let folder = std::fs::metadata(folder(target)).ok()?;
-                Some(Identity::New(folder.dev(), folder.ino(), target.file_name()?.to_owned()))
+                Some(OutputIdentity::New(folder.dev(), folder.ino(), target.file_name()?.to_owned()))
             }
         }
     }
@@ -83,7 +83,7 @@ impl Place {
 
 /// What a file or disk is, by whichever of its names it is called.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Identity {
+pub enum OutputIdentity {
     /// A file's or pipe's file system and number in it.
     File(u64, u64),
     /// A block device's number.
@@ -92,7 +92,7 @@ pub enum Identity {
     New(u64, u64, OsString),
 }
 
-impl Identity {
+impl OutputIdentity {
     /// That of what `metadata` describes; `None` for what is not spoilt by being written twice, or
     /// read and written.
     pub fn of(metadata: &Metadata) -> Option<Self> {

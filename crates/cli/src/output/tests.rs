@@ -10,8 +10,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-fn outputs() -> Outputs {
-    Outputs::apart_from([] as [PathBuf; 0]).unwrap()
+fn outputs() -> CommandOutputs {
+    CommandOutputs::apart_from([] as [PathBuf; 0]).unwrap()
 }
 
 #[test]

@@ -4,16 +4,16 @@ use proptest::prelude::*;
 use super::*;
 
 /// What a terminal of the usual width shows.
-const PAGE: Page = Page { width: 80, utf8: true };
+const PAGE: ScreenPage = ScreenPage { width: 80, utf8: true };
 
 /// The lines as they are seen.
-fn seen(table: &Table, page: Page) -> Vec<String> {
+fn seen(table: &TextTable, page: ScreenPage) -> Vec<String> {
     table.lines(page).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
 }
 
-fn numbers(columns: usize) -> Table {
-    let figures = (0..columns).map(|i| Column::number(&format!("figure {i:02}")));
-    Table::new([Column::name("policy")].into_iter().chain(figures))
+fn numbers(columns: usize) -> TextTable {
+    let figures = (0..columns).map(|i| TextColumn::number(&format!("figure {i:02}")));
+    TextTable::new([TextColumn::name("policy")].into_iter().chain(figures))
 }
 
 #[test]
@@ -26,15 +26,15 @@ fn columns_without_room_follow_in_as_few_blocks_as_can_be() {
     assert_eq!(lines[2], "");
     assert!(lines[0].starts_with("policy  figure 00") && lines[3].starts_with("policy  figure "));
     assert!(lines.iter().all(|line| line.width() <= 80));
-    assert_eq!(seen(&table, Page { width: 127, ..PAGE }).len(), 2);
+    assert_eq!(seen(&table, ScreenPage { width: 127, ..PAGE }).len(), 2);
 }
 
 #[test]
 fn groups_stay_together() {
-    let mut table = Table::new(
-        [Column::name("policy")].into_iter().chain(
+    let mut table = TextTable::new(
+        [TextColumn::name("policy")].into_iter().chain(
             (0..9)
-                .map(|i| Column::number(&format!("figure {i:02}")))
+                .map(|i| TextColumn::number(&format!("figure {i:02}")))
                 .map(|c| if c.heading.ends_with("03") { c.group() } else { c }),
         ),
     );
@@ -63,7 +63,7 @@ fn names_are_parted_or_have_their_own_line_and_are_never_cut() {
 
 #[test]
 fn texts_share_what_the_others_leave() {
-    let mut table = Table::new([Column::name("what"), Column::text("about"), Column::text("paper")]);
+    let mut table = TextTable::new([TextColumn::name("what"), TextColumn::text("about"), TextColumn::text("paper")]);
     let long = "many words that say what it is ".repeat(6);
     table.add(["lru", long.trim(), "a paper"]);
     let lines = seen(&table, PAGE);
@@ -85,19 +85,19 @@ proptest! {
         width in 80..160_usize,
     ) {
         let columns = kinds.iter().enumerate().map(|(i, kind)| match kind {
-            0 => Column::text("text"),
-            1 if i % 4 == 1 => Column::number("number").group(),
-            1 => Column::number("number"),
-            _ => Column::word("word"),
+            0 => TextColumn::text("text"),
+            1 if i % 4 == 1 => TextColumn::number("number").group(),
+            1 => TextColumn::number("number"),
+            _ => TextColumn::word("word"),
         });
-        let mut table = Table::new([Column::name("policy")].into_iter().chain(columns));
+        let mut table = TextTable::new([TextColumn::name("policy")].into_iter().chain(columns));
         // Only texts are long.
         let text = |kind: u8, cell: &str| if kind == 0 { cell.to_owned() } else { cell.chars().take(12).collect::<String>().trim().to_owned() };
         for (cells, name) in cells.iter().zip(&names) {
             let cells = kinds.iter().zip(cells).map(|(&kind, cell)| text(kind, cell));
             table.add([name.clone()].into_iter().chain(cells));
         }
-        let lines = seen(&table, Page { width, utf8: true });
+        let lines = seen(&table, ScreenPage { width, utf8: true });
         for line in &lines {
             prop_assert!(line.width() <= width && line.trim_end() == line, "{line:?} in {lines:#?}");
         }
@@ -114,18 +114,19 @@ proptest! {
 
 #[test]
 fn many_texts_have_a_line_each() {
-    let mut table = Table::new(["one", "two", "three", "four", "five"].map(Column::text));
+    let mut table = TextTable::new(["one", "two", "three", "four", "five"].map(TextColumn::text));
     let long = "twenty letters long, ".repeat(2);
     table.add([long.trim(); 5]);
     table.add(["a", "b", "c", "", "e"]);
-    let lines = seen(&table, Page { width: 20, utf8: true });
+    let lines = seen(&table, ScreenPage { width: 20, utf8: true });
     assert_eq!(lines[..3], ["one    twenty", "       letters long,", "       twenty"]);
     assert_eq!(lines[lines.len() - 5..], ["", "one    a", "two    b", "three  c", "five   e"]);
 }
 
 #[test]
 fn the_best_are_marked_in_the_gap() {
-    let mut table = Table::new([Column::name("policy"), Column::number("hit %"), Column::number("mean")]);
+    let mut table =
+        TextTable::new([TextColumn::name("policy"), TextColumn::number("hit %"), TextColumn::number("mean")]);
     for (policy, hit, mean) in [("lru", "10.00", "5 ms"), ("fab", "12.00", "5 ms"), ("none", "-", "9 ms")] {
         table.add([policy, hit, mean]);
     }
@@ -140,7 +141,7 @@ fn the_best_are_marked_in_the_gap() {
 
 #[test]
 fn without_utf_8_there_is_only_ascii() {
-    let mut table = Table::new([Column::name("range"), Column::number("mean")]);
+    let mut table = TextTable::new([TextColumn::name("range"), TextColumn::number("mean")]);
     table.add(["1\u{2013}4", "3.2 µs"]);
-    assert_eq!(seen(&table, Page { width: 80, utf8: false }), ["range    mean", "1-4    3.2 us"]);
+    assert_eq!(seen(&table, ScreenPage { width: 80, utf8: false }), ["range    mean", "1-4    3.2 us"]);
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use destage_plan::Op;
 use destage_record::{RecordOptions, RecordSummary, RecordedMoments, RecordedRequest};
-use destage_trace::{OpenOptions, Source};
+use destage_trace::{OpenOptions, TraceSource};
 
 use crate::machine::{Loop, alone, record, skip, tool};
 

@@ -13,7 +13,7 @@ const FAR: f64 = 10.0;
 
 /// Says what a file has to do with a trace, besides its figures.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Likeness {
+pub(super) struct TraceLikeness {
     /// Tells whether the file's name tells the trace.
     pub(super) is_named: bool,
     /// Tells whether its volumes are the trace's; none if its format or the trace has no names.
@@ -23,7 +23,7 @@ pub(super) struct Likeness {
 }
 
 /// Returns what the file is of this trace; none if it has nothing to do with it.
-pub(super) fn judge(trace: &KnownTrace, measured: &MeasuredTrace, like: Likeness) -> Option<TraceVerdict> {
+pub(super) fn judge(trace: &KnownTrace, measured: &MeasuredTrace, like: TraceLikeness) -> Option<TraceVerdict> {
     let id = || trace.id.clone();
     let not_it = |reason: Option<String>, off: Vec<StatisticCheck>| {
         (like.is_named || like.has_volumes == Some(true)).then(|| TraceVerdict::NotIt { trace: id(), reason, off })

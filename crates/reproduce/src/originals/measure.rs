@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use destage_plan::{Op, PageGeometry, Request, SECTOR_BYTES};
-use destage_trace::{Source, TraceStat, TraceSummary};
+use destage_trace::{TraceSource, TraceStat, TraceSummary};
 use serde::Deserialize;
 
 /// Counts the sets of 256 pages, of some 100 bytes each, from which on different pages are no longer counted.
@@ -131,7 +131,7 @@ pub struct MeasuredTrace {
 impl MeasuredTrace {
     /// Measures a trace: all of it, and each of its first `firsts` requests. Different pages are counted if `pages` says so,
     /// as long as they take little memory.
-    pub(super) fn of(source: &mut dyn Source, firsts: &[u64], pages: bool) -> Self {
+    pub(super) fn of(source: &mut dyn TraceSource, firsts: &[u64], pages: bool) -> Self {
         let geometry = PageGeometry::new(PAGE_BYTES, 64).expect("a page of 4 KiB");
         let stat = |pages: bool| {
             let mut stat = TraceStat::new(geometry);

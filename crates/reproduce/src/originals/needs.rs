@@ -1,6 +1,6 @@
 //! What papers need of what was found.
 
-use crate::paper::{Paper, Provenance};
+use crate::paper::{PaperFile, WorkloadProvenance};
 
 use super::catalogue::TraceCatalogue;
 use super::search::FoundTraces;
@@ -33,9 +33,9 @@ pub struct PaperNeeds {
 
 impl PaperNeeds {
     /// Returns what a paper needs of what was found.
-    pub fn of(paper: &Paper, catalogue: &TraceCatalogue, found: &FoundTraces) -> Self {
+    pub fn of(paper: &PaperFile, catalogue: &TraceCatalogue, found: &FoundTraces) -> Self {
         let mut traces: Vec<NeededTrace> = Vec::new();
-        for workload in paper.workload.iter().filter(|workload| workload.provenance == Provenance::Original) {
+        for workload in paper.workload.iter().filter(|workload| workload.provenance == WorkloadProvenance::Original) {
             let Some(known) = workload.trace.as_ref().and_then(|trace| catalogue.get(trace)) else { continue };
             let at = traces.iter().position(|needed| needed.trace == known.id).unwrap_or_else(|| {
                 let of = found.files.iter().filter(|file| file.verdict.trace() == Some(known.id.as_str()));

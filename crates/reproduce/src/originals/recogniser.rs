@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use destage_trace::{Finding, FormatId, FormatSpec, OpenOptions, Place, Source, Trace, TraceError};
+use destage_trace::{
+    FilePlace, FormatFinding, FormatId, FormatSpec, OpenOptions, TraceError, TraceRequests, TraceSource,
+};
 
 use super::catalogue::{KnownTrace, TraceCatalogue};
-use super::judge::{Likeness, judge};
+use super::judge::{TraceLikeness, judge};
 use super::measure::MeasuredTrace;
 use super::verdict::TraceVerdict;
 
@@ -32,9 +34,9 @@ pub struct TraceRecogniser<'a> {
 }
 
 /// Holds a way to read a file.
-struct Reading<'a> {
+struct FileReading<'a> {
     format: FormatSpec,
-    trace: Trace,
+    trace: TraceRequests,
     /// Lists the traces that go round in this format.
     candidates: Vec<&'a KnownTrace>,
 }
@@ -56,9 +58,11 @@ impl<'a> TraceRecogniser<'a> {
                 let like = named.iter().find(|trace| !trace.is_piece()).or(named.first()).map(|trace| trace.id.clone());
                 let verdict = match (place, like) {
                     // What cannot be decompressed is no question of formats.
-                    (Place::Byte(_) | Place::Line(_), trace) => TraceVerdict::Damaged { trace, error: reason },
-                    (Place::File, Some(trace)) => TraceVerdict::NotIt { trace, reason: Some(reason), off: Vec::new() },
-                    (Place::File, None) => TraceVerdict::NoTrace { reason },
+                    (FilePlace::Byte(_) | FilePlace::Line(_), trace) => TraceVerdict::Damaged { trace, error: reason },
+                    (FilePlace::File, Some(trace)) => {
+                        TraceVerdict::NotIt { trace, reason: Some(reason), off: Vec::new() }
+                    }
+                    (FilePlace::File, None) => TraceVerdict::NoTrace { reason },
                 };
                 return found(None, None, verdict);
             }
@@ -75,15 +79,15 @@ impl<'a> TraceRecogniser<'a> {
     }
 
     /// Opens a file in each format that it may be meant in.
-    fn readings(&self, path: &Path, named: &[&'a KnownTrace]) -> Result<Vec<Reading<'a>>, TraceError> {
-        let reading = |format: FormatSpec, trace: Trace| {
+    fn readings(&self, path: &Path, named: &[&'a KnownTrace]) -> Result<Vec<FileReading<'a>>, TraceError> {
+        let reading = |format: FormatSpec, trace: TraceRequests| {
             let candidates = self.catalogue.traces().iter().filter(|known| known.specs.contains(&format)).collect();
-            Reading { format, trace, candidates }
+            FileReading { format, trace, candidates }
         };
         let open = |format: Option<FormatSpec>| destage_trace::open(path, &OpenOptions { format, lenient: false });
         let error = match open(None) {
             Ok(trace) => return Ok(vec![reading(trace.format_spec().clone(), trace)]),
-            Err(error) if error.place != Place::File => return Err(error),
+            Err(error) if error.place != FilePlace::File => return Err(error),
             Err(error) => error,
         };
         // The content does not decide: the formats that it never tells are tried, first of those traces that the name tells.
@@ -91,7 +95,7 @@ impl<'a> TraceRecogniser<'a> {
         let mut readings = Vec::new();
         for known in named.iter().copied().chain(self.catalogue.traces()) {
             for format in &known.specs {
-                if tried.contains(&format) || format.id().info().finding == Finding::Certain {
+                if tried.contains(&format) || format.id().info().finding == FormatFinding::Certain {
                     continue;
                 }
                 tried.push(format);
@@ -105,8 +109,8 @@ impl<'a> TraceRecogniser<'a> {
     }
 
     /// Measures a file, if it may be a trace that is looked for, and judges it.
-    fn judge(&self, reading: Reading<'a>, named: &[&'a KnownTrace]) -> (TraceVerdict, Option<u64>) {
-        let Reading { format, mut trace, candidates } = reading;
+    fn judge(&self, reading: FileReading<'a>, named: &[&'a KnownTrace]) -> (TraceVerdict, Option<u64>) {
+        let FileReading { format, mut trace, candidates } = reading;
         let is_named = |known: &KnownTrace| named.iter().any(|named| named.id == known.id);
         if candidates.is_empty() {
             let verdict = match named.first() {
@@ -127,7 +131,7 @@ impl<'a> TraceRecogniser<'a> {
         let has_names = matches!(format.id(), FormatId::Msr | FormatId::Native);
         let verdicts = candidates.iter().filter_map(|known| {
             let volumes = has_names && !known.volumes.is_empty();
-            let like = Likeness {
+            let like = TraceLikeness {
                 is_named: is_named(known),
                 has_volumes: volumes.then(|| measured.volumes == known.volumes),
                 is_converted: known.specs[0] != format && format.id() != FormatId::Native,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use crate::paper::Paper;
+use crate::paper::PaperFile;
 
 use super::catalogue::TraceCatalogue;
 use super::recogniser::{FoundFile, TraceRecogniser};
@@ -133,7 +133,7 @@ impl FoundTraces {
     /// Looks in some folders for the traces that papers name.
     pub fn for_papers(
         catalogue: &TraceCatalogue,
-        papers: &[Paper],
+        papers: &[PaperFile],
         folders: &[PathBuf],
         step: &(dyn Fn(&Path) + Sync),
     ) -> Self {

@@ -6,22 +6,22 @@ use std::fmt::Write;
 use destage_report::{breakable, escaped};
 
 use super::markdown;
-use super::strip::{self, Scale};
+use super::strip::{self, StripScale};
 use crate::grade::ClaimGrade;
-use crate::paper::Provenance;
+use crate::paper::WorkloadProvenance;
 use crate::reasons;
 use crate::report::{
     VALUE_COLUMNS, by_policy, claimed, measured, number, other_assumptions, values, verdict, what, with_others,
     workloads,
 };
-use crate::reproduce::{Finding, Reproduction};
+use crate::reproduce::{ClaimFinding, PaperReproduction};
 
 /// Every claim with its strip.
-pub(super) fn claims(html: &mut String, reproduction: &Reproduction<'_>, nearest: &[&Finding<'_>]) {
+pub(super) fn claims(html: &mut String, reproduction: &PaperReproduction<'_>, nearest: &[&ClaimFinding<'_>]) {
     let paper = reproduction.paper;
-    let scale = Scale::of(&reproduction.findings);
+    let scale = StripScale::of(&reproduction.findings);
     let name = escaped(&paper.name);
-    let kinds = Provenance::ALL.into_iter().filter(|&kind| {
+    let kinds = WorkloadProvenance::ALL.into_iter().filter(|&kind| {
         reproduction
             .findings
             .iter()
@@ -63,7 +63,7 @@ pub(super) fn claims(html: &mut String, reproduction: &Reproduction<'_>, nearest
     let further: Vec<_> = further.collect();
     if !further.is_empty() {
         html.push_str("<details><summary>The same on other workloads</summary>");
-        let row = |finding: &&Finding<'_>| {
+        let row = |finding: &&ClaimFinding<'_>| {
             [finding.claim.id.clone(), claimed(finding), measured(finding), workloads(finding), verdict(finding)]
         };
         plain_table(html, &["claim", "claimed", "measured", "workload", "holds"], further.iter().map(row));
@@ -91,7 +91,7 @@ pub(super) fn claims(html: &mut String, reproduction: &Reproduction<'_>, nearest
 }
 
 /// Why claims fail, each reason with the claims that it explains.
-pub(super) fn reasons(html: &mut String, reproduction: &Reproduction<'_>, nearest: &[&Finding<'_>]) {
+pub(super) fn reasons(html: &mut String, reproduction: &PaperReproduction<'_>, nearest: &[&ClaimFinding<'_>]) {
     let short = nearest.iter().filter(|finding| !finding.grade().is_whole()).count();
     if short == 0 {
         return;
@@ -109,14 +109,14 @@ pub(super) fn reasons(html: &mut String, reproduction: &Reproduction<'_>, neares
 }
 
 /// The figures that the paper prints, beside ours.
-pub(super) fn printed(html: &mut String, reproduction: &Reproduction<'_>) {
+pub(super) fn printed(html: &mut String, reproduction: &PaperReproduction<'_>) {
     html.push_str("<h3>Figures that the paper prints</h3>\n<details><summary>Show them</summary>");
     plain_table(html, &VALUE_COLUMNS, values(reproduction));
     html.push_str("</details>\n");
 }
 
 /// Ours and what others were counted to do, a table for each workload and variant.
-pub(super) fn others(html: &mut String, reproduction: &Reproduction<'_>) {
+pub(super) fn others(html: &mut String, reproduction: &PaperReproduction<'_>) {
     for (number, (workload, variant)) in with_others(reproduction).enumerate() {
         if number == 0 {
             let name = escaped(&reproduction.paper.name);

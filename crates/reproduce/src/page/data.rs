@@ -3,14 +3,14 @@
 use destage_report::{Cell, Column, Table};
 use destage_sim::measure::Estimate;
 
-use crate::figure::Figure;
-use crate::panel::{self, Panel};
+use crate::figure::PaperFigure;
+use crate::panel::{self, FigurePanel};
 use crate::report::{verdict, what, workloads};
-use crate::reproduce::Finding;
+use crate::reproduce::ClaimFinding;
 
 /// The rows of a table in the making.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rows(Vec<Vec<Cell>>);
+pub(super) struct DataRows(Vec<Vec<Cell>>);
 
 /// The columns of the table of claims: name and whether it is text.
 pub(super) const CLAIMS: [(&str, bool); 16] = [
@@ -45,7 +45,7 @@ pub(super) const FIGURES: [(&str, bool); 9] = [
     ("seeds", false),
 ];
 
-impl Rows {
+impl DataRows {
     pub(super) fn extend(&mut self, rows: impl IntoIterator<Item = Vec<Cell>>) {
         self.0.extend(rows);
     }
@@ -67,7 +67,7 @@ fn text(text: &str) -> Cell {
 }
 
 /// A row for each point of a chart.
-pub(super) fn figure_rows(paper: &str, figure: &Figure, panel: &Panel<'_>) -> Vec<Vec<Cell>> {
+pub(super) fn figure_rows(paper: &str, figure: &PaperFigure, panel: &FigurePanel<'_>) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (line, values) in &panel.lines {
         for (step, value) in panel.steps.iter().zip(values) {
@@ -93,7 +93,7 @@ pub(super) fn figure_rows(paper: &str, figure: &Figure, panel: &Panel<'_>) -> Ve
 }
 
 /// A claim's row.
-pub(super) fn claim_row(paper: &str, finding: &Finding<'_>) -> Vec<Cell> {
+pub(super) fn claim_row(paper: &str, finding: &ClaimFinding<'_>) -> Vec<Cell> {
     let means = finding.measured.iter().map(|(_, e)| e.mean);
     let float = |x: Option<f64>| x.map_or(Cell::Null, Cell::Float);
     let seeds = finding.measured.iter().map(|(_, e)| e.samples).max();

@@ -12,40 +12,40 @@ use destage_report::{Document, PAGE, ReportError, escaped};
 use destage_sim::measure::Estimate;
 use serde_json::{Value, json};
 
-use crate::figure::Figure;
+use crate::figure::PaperFigure;
 use crate::grade::ClaimGrade;
-use crate::panel::{self, Panel, panels};
+use crate::panel::{self, FigurePanel, panels};
 use crate::prose;
 use crate::report::QUICK;
 use crate::report::with_others;
-use crate::reproduce::{Finding, Reproduction};
+use crate::reproduce::{ClaimFinding, PaperReproduction};
 use crate::score::GradeCounts;
 use claims::{claims, class, others, printed, reasons};
-use data::{CLAIMS, FIGURES, Rows, claim_row, figure_rows};
+use data::{CLAIMS, DataRows, FIGURES, claim_row, figure_rows};
 
 const SCRIPT: &str = include_str!("papers.js");
 const STYLE: &str = include_str!("papers.css");
 
 /// The papers that were reproduced, one after the other: what the page and its tables need of them.
 #[derive(Clone, Debug, Default)]
-pub struct Pages {
+pub struct PaperPages {
     overview: String,
     /// Counts the grades of all papers' claims.
     grades: GradeCounts,
     contents: String,
     sections: String,
     panels: Vec<Value>,
-    claims: Rows,
-    figures: Rows,
+    claims: DataRows,
+    figures: DataRows,
     quick: bool,
 }
 
-impl Pages {
+impl PaperPages {
     /// Names of all files of such a report.
     pub const FILES: [&str; 5] = [PAGE, "claims.csv", "claims.parquet", "figures.csv", "figures.parquet"];
 
     /// Adds a paper.
-    pub fn add(&mut self, reproduction: &Reproduction<'_>) {
+    pub fn add(&mut self, reproduction: &PaperReproduction<'_>) {
         let paper = reproduction.paper;
         self.quick |= reproduction.quick;
         let nearest = reproduction.nearest();
@@ -93,7 +93,7 @@ impl Pages {
         self.claims.extend(reproduction.findings.iter().chain(others).map(|finding| claim_row(&paper.name, finding)));
     }
 
-    fn overview_of(&mut self, reproduction: &Reproduction<'_>, nearest: &[&Finding<'_>]) {
+    fn overview_of(&mut self, reproduction: &PaperReproduction<'_>, nearest: &[&ClaimFinding<'_>]) {
         let name = escaped(&reproduction.paper.name);
         let counts = GradeCounts::of_claims(nearest);
         self.grades.add(&counts);
@@ -114,7 +114,7 @@ impl Pages {
     }
 
     /// A paper's line in the table of contents.
-    fn contents_of(&mut self, reproduction: &Reproduction<'_>, short: usize) {
+    fn contents_of(&mut self, reproduction: &PaperReproduction<'_>, short: usize) {
         let paper = reproduction.paper;
         let name = escaped(&paper.name);
         let parts = [
@@ -180,7 +180,7 @@ impl Pages {
         format!("<div class=\"cards\">\n{}</div>\n", each.collect::<String>())
     }
 
-    fn figure(&mut self, reproduction: &Reproduction<'_>, figure: &Figure) {
+    fn figure(&mut self, reproduction: &PaperReproduction<'_>, figure: &PaperFigure) {
         let paper = &reproduction.paper.name;
         let panels = panels(figure, reproduction);
         let html = &mut self.sections;
@@ -299,7 +299,7 @@ fn bar(counts: &GradeCounts) -> String {
     format!("<span class=\"all\" aria-hidden=\"true\">{bar}</span>")
 }
 
-fn panel_json(figure: &Figure, panel: &Panel<'_>) -> Value {
+fn panel_json(figure: &PaperFigure, panel: &FigurePanel<'_>) -> Value {
     let column = |values: &[Option<Estimate>], of: fn(&Estimate) -> f64| -> Value {
         values.iter().map(|value| value.as_ref().map(of)).collect()
     };

@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
-use crate::paper::Provenance;
+use crate::paper::WorkloadProvenance;
 use crate::report::{claimed, measured, workloads};
-use crate::reproduce::Finding;
+use crate::reproduce::ClaimFinding;
 
 /// Width and height of a strip, in CSS pixels.
 const WIDTH: f64 = 260.0;
@@ -19,7 +19,7 @@ const MARKS: [f64; 9] = [-1000.0, -100.0, -30.0, -10.0, 0.0, 10.0, 30.0, 100.0, 
 
 /// The scale of a paper's strips.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(super) struct StripScale {
     from: f64,
     to: f64,
 }
@@ -29,10 +29,10 @@ fn bent(percent: f64) -> f64 {
     percent.signum() * (percent.abs() / LINEAR).ln_1p()
 }
 
-impl Scale {
+impl StripScale {
     /// The scale on which all that is claimed and measured has a place, unless it is out of all
     /// proportion.
-    pub(super) fn of(findings: &[Finding<'_>]) -> Self {
+    pub(super) fn of(findings: &[ClaimFinding<'_>]) -> Self {
         let of_measured = findings.iter().flat_map(|finding| &finding.measured).map(|(_, e)| e.mean);
         let all = findings.iter().filter(|f| !f.claim.sign_only).flat_map(|f| f.claim.claimed).chain(of_measured);
         let (mut from, mut to) = (bent(-20.0), bent(50.0));
@@ -76,7 +76,7 @@ impl Scale {
     }
 
     /// A claim and all that was measured of it.
-    pub(super) fn strip(self, findings: &[&Finding<'_>]) -> String {
+    pub(super) fn strip(self, findings: &[&ClaimFinding<'_>]) -> String {
         let Some(first) = findings.first() else { return String::new() };
         let tried: Vec<_> = findings.iter().filter(|finding| !finding.measured.is_empty()).collect();
         let told = tried.iter().map(|finding| format!("; measured {} on {}", measured(finding), workloads(finding)));
@@ -107,7 +107,7 @@ impl Scale {
         let _ = write!(svg, "<rect class=\"{class}\" x=\"{low:.1}\" y=\"1\" width=\"{width:.1}\" height=\"20\"/>");
         for (i, finding) in tried.iter().enumerate() {
             let y = HEIGHT * (i as f64 + 1.0) / (tried.len() as f64 + 1.0);
-            let kind = finding.on.first().map_or(Provenance::Synthetic, |workload| workload.provenance);
+            let kind = finding.on.first().map_or(WorkloadProvenance::Synthetic, |workload| workload.provenance);
             let interval = |low: f64, high: f64| {
                 format!("x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"", self.x(low), self.x(high))
             };
@@ -123,29 +123,29 @@ impl Scale {
 }
 
 /// The class of the marks of a kind of workload.
-pub(super) fn class_of(kind: Provenance) -> &'static str {
+pub(super) fn class_of(kind: WorkloadProvenance) -> &'static str {
     match kind {
-        Provenance::Original => "original",
-        Provenance::Synthetic => "synthetic",
-        Provenance::StandIn => "stand-in",
-        Provenance::Real => "real",
-        Provenance::Recording => "recording",
+        WorkloadProvenance::Original => "original",
+        WorkloadProvenance::Synthetic => "synthetic",
+        WorkloadProvenance::StandIn => "stand-in",
+        WorkloadProvenance::Real => "real",
+        WorkloadProvenance::Recording => "recording",
     }
 }
 
 /// A mark's outline, which tells the kinds apart without colours.
-fn shape(kind: Provenance, x: f64, y: f64) -> String {
+fn shape(kind: WorkloadProvenance, x: f64, y: f64) -> String {
     let points: &[(f64, f64)] = match kind {
         // A star of four points, an octagon for a circle, a square, a triangle and a diamond.
-        Provenance::Original => {
+        WorkloadProvenance::Original => {
             &[(0.0, -5.0), (1.3, -1.3), (5.0, 0.0), (1.3, 1.3), (0.0, 5.0), (-1.3, 1.3), (-5.0, 0.0), (-1.3, -1.3)]
         }
-        Provenance::Synthetic => {
+        WorkloadProvenance::Synthetic => {
             &[(1.4, -3.4), (3.4, -1.4), (3.4, 1.4), (1.4, 3.4), (-1.4, 3.4), (-3.4, 1.4), (-3.4, -1.4), (-1.4, -3.4)]
         }
-        Provenance::StandIn => &[(-3.0, -3.0), (3.0, -3.0), (3.0, 3.0), (-3.0, 3.0)],
-        Provenance::Real => &[(0.0, -3.8), (3.6, 2.8), (-3.6, 2.8)],
-        Provenance::Recording => &[(0.0, -4.2), (3.6, 0.0), (0.0, 4.2), (-3.6, 0.0)],
+        WorkloadProvenance::StandIn => &[(-3.0, -3.0), (3.0, -3.0), (3.0, 3.0), (-3.0, 3.0)],
+        WorkloadProvenance::Real => &[(0.0, -3.8), (3.6, 2.8), (-3.6, 2.8)],
+        WorkloadProvenance::Recording => &[(0.0, -4.2), (3.6, 0.0), (0.0, 4.2), (-3.6, 0.0)],
     };
     let mut path = String::new();
     for (i, (dx, dy)) in points.iter().enumerate() {
@@ -155,7 +155,7 @@ fn shape(kind: Provenance, x: f64, y: f64) -> String {
 }
 
 /// The marks of the kinds that are there, for a legend.
-pub(super) fn key(kinds: impl Iterator<Item = Provenance>) -> String {
+pub(super) fn key(kinds: impl Iterator<Item = WorkloadProvenance>) -> String {
     let each = kinds.map(|kind| {
         format!(
             "<span><svg class=\"strip\" width=\"14\" height=\"12\" viewBox=\"0 0 14 12\" aria-hidden=\"true\"><path class=\"{}\" d=\"{}\"/></svg> {}</span>",

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use destage_reproduce::page::Pages;
-use destage_reproduce::paper::Paper;
+use destage_reproduce::page::PaperPages;
+use destage_reproduce::paper::PaperFile;
 use destage_reproduce::report;
 use destage_reproduce::reproduce::reproduce;
 
@@ -52,7 +52,7 @@ figures = { member-requests = "0" }
 
 #[test]
 fn others_stand_below_ours_of_the_same_workload_variant_and_size() {
-    let paper = Paper::parse(Path::new("counted.toml"), PAPER).expect("a paper");
+    let paper = PaperFile::parse(Path::new("counted.toml"), PAPER).expect("a paper");
     let found = reproduce(&paper, &[], &|_, _| {}).expect("it runs");
     let markdown = report::markdown(&found);
     let (own, paid) = markdown.split_once("*paid*").expect("a variant");
@@ -67,7 +67,7 @@ fn others_stand_below_ours_of_the_same_workload_variant_and_size() {
     // As they were noted, and only what was.
     assert!(own.contains("| 1 MiB | somebody's cache | 1.20 | \u{2013} | 64 |"), "{own}");
     assert!(paid.contains("| 1 MiB | somebody's cache | \u{2013} | 0 | \u{2013} |"), "{paid}");
-    let mut pages = Pages::default();
+    let mut pages = PaperPages::default();
     pages.add(&found);
     let (_, page) = &pages.files().expect("a page")[0];
     let page = String::from_utf8_lossy(page);
@@ -80,10 +80,10 @@ fn others_stand_below_ours_of_the_same_workload_variant_and_size() {
 /// and both are written.
 #[test]
 fn requests_are_counted_as_members_see_them() {
-    let paper = Paper::parse(Path::new("counted.toml"), PAPER).expect("a paper");
+    let paper = PaperFile::parse(Path::new("counted.toml"), PAPER).expect("a paper");
     let found = reproduce(&paper, &[], &|_, _| {}).expect("it runs");
     let of = |variant: &str, policy: &str, name: &str| {
-        let metric = destage_reproduce::metric::Metric::named(name).expect("a metric");
+        let metric = destage_reproduce::metric::ClaimMetric::named(name).expect("a metric");
         metric.of(&found.results[0].of(variant, policy, 1 << 20)[0]).unwrap_or_else(|| panic!("{name} of {policy}"))
     };
     for (name, expected) in [("member-reads", 1.0), ("member-writes", 2.0), ("member-requests", 3.0)] {
@@ -106,7 +106,8 @@ fn what_is_counted_of_nothing_that_is_shown_is_refused() {
         ("cache = \"1MiB\"", "cache = \"a lot\"", "cache 'a lot'"),
     ] {
         assert!(PAPER.contains(from), "{from}");
-        let error = Paper::parse(Path::new("counted.toml"), &PAPER.replacen(from, to, 1)).expect_err(to).to_string();
+        let error =
+            PaperFile::parse(Path::new("counted.toml"), &PAPER.replacen(from, to, 1)).expect_err(to).to_string();
         assert!(error.contains("counted \"somebody's cache\"") && error.contains(expected), "{error}");
     }
 }

@@ -3,21 +3,21 @@
 use std::path::Path;
 
 use destage_reproduce::grade::{ClaimGrade, of_figure, seeds_needed};
-use destage_reproduce::metric::Metric;
-use destage_reproduce::paper::{Claim, Paper};
+use destage_reproduce::metric::ClaimMetric;
+use destage_reproduce::paper::{PaperClaim, PaperFile};
 use destage_reproduce::score::GradeCounts;
 use destage_sim::measure::Estimate;
 use proptest::prelude::*;
 
 /// Returns a claim about this figure.
-fn claim(metric: &str, claimed: [f64; 2], more: &str) -> Claim {
+fn claim(metric: &str, claimed: [f64; 2], more: &str) -> PaperClaim {
     let [least, greatest] = claimed;
     let text = format!(
         "name = \"p\"\ntitle = \"\"\nabout = \"\"\nverdict = \"\"\nseeds = 3\npolicies = [\"lru\", \"fab\"]\n[settings]\n[[workload]]\nname = \
          \"w\"\nprovenance = \"synthetic\"\nstands-for = [\"w\"]\nsynthetic = \"random\"\n[[claim]]\nid = \"C\"\nwhere = \"\"\nworkload = \
          \"w\"\nmetric = \"{metric}\"\nnew = \"lru\"\nthan = \"fab\"\ncaches = [\"1MiB\"]\nclaimed = [{least:?}, {greatest:?}]\n{more}\n"
     );
-    Paper::parse(Path::new("p.toml"), &text).expect("a paper").claim.remove(0)
+    PaperFile::parse(Path::new("p.toml"), &text).expect("a paper").claim.remove(0)
 }
 
 const fn measured(mean: f64, half_width: f64) -> Estimate {
@@ -102,7 +102,7 @@ fn more_seeds_are_told_where_they_would_decide() {
 
 #[test]
 fn printed_figures_are_graded_by_ratio() {
-    let metric = Metric::named("response").expect("a metric");
+    let metric = ClaimMetric::named("response").expect("a metric");
     // Of runs in ns, printed in ms.
     let of = |mean: f64, half_width: f64| of_figure(metric, 0.25, &measured(mean * 1e6, half_width * 1e6));
     assert_eq!(of(0.28, 0.03), ClaimGrade::Size);
@@ -119,7 +119,7 @@ fn grades_are_counted() {
     assert_eq!(counts.having(ClaimGrade::is_in_sign), 2);
 }
 
-fn anything() -> impl Strategy<Value = (Claim, Estimate)> {
+fn anything() -> impl Strategy<Value = (PaperClaim, Estimate)> {
     let claims = (0_usize..4, 0.5_f64..100.0, 1.0_f64..3.0).prop_map(|(kind, least, times)| match kind {
         0 => claim("response", [least, least * times], ""),
         1 => claim("evictions", [-least, -least * times], ""),

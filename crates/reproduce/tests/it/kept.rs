@@ -6,13 +6,13 @@ use std::sync::Mutex;
 
 use destage_report::kept::Kept;
 use destage_report::{ReportRun, json, read};
-use destage_reproduce::page::Pages;
-use destage_reproduce::paper::Paper;
+use destage_reproduce::page::PaperPages;
+use destage_reproduce::paper::PaperFile;
 use destage_reproduce::report;
-use destage_reproduce::reproduce::{Options, Reproduction, reproduce_with};
-use destage_reproduce::watch::{RunInfo, Watch};
+use destage_reproduce::reproduce::{PaperReproduction, ReproduceOptions, reproduce_with};
+use destage_reproduce::watch::{PaperWatch, RunInfo};
 use destage_sim::experiment::Stop;
-use destage_sweep::{Elsewhere, Group, SweepError, whole};
+use destage_sweep::{RemoteRunner, SweepError, SweepGroup, whole};
 use tempfile::TempDir;
 
 use crate::small;
@@ -73,7 +73,7 @@ claimed = [1, 500]
 /// A folder with the paper's workload and trace, and a program.
 struct Here {
     folder: TempDir,
-    paper: Paper,
+    paper: PaperFile,
 }
 
 /// Hears what was known and what was noted.
@@ -83,7 +83,7 @@ struct Heard {
     notes: Mutex<Vec<String>>,
 }
 
-impl Watch for Heard {
+impl PaperWatch for Heard {
     fn ends(&self, _: &RunInfo<'_>, known: bool) {
         self.known.lock().unwrap().push(known);
     }
@@ -118,16 +118,16 @@ impl Here {
         self.folder.path().join(name)
     }
 
-    fn run(&self, paper: &Paper, kept: Option<&Kept>, quick: bool) -> (Heard, Vec<Vec<u8>>) {
+    fn run(&self, paper: &PaperFile, kept: Option<&Kept>, quick: bool) -> (Heard, Vec<Vec<u8>>) {
         let heard = Heard::default();
         let folders = [self.folder.path().to_owned()];
-        let options = Options { folders: &folders, found: None, quick, kept, on: None, watch: &heard };
+        let options = ReproduceOptions { folders: &folders, found: None, quick, kept, on: None, watch: &heard };
         let found = reproduce_with(paper, options).expect("it runs");
         (heard, bytes(&found))
     }
 
     /// The same with results kept in this folder.
-    fn resumed(&self, paper: &Paper) -> (Heard, Vec<Vec<u8>>) {
+    fn resumed(&self, paper: &PaperFile) -> (Heard, Vec<Vec<u8>>) {
         let kept = Kept::open(&self.path("kept"), &self.path("program")).expect("a folder");
         self.run(paper, Some(&kept), false)
     }
@@ -141,8 +141,8 @@ impl Here {
 }
 
 /// All that is written of it.
-fn bytes(found: &Reproduction<'_>) -> Vec<Vec<u8>> {
-    let mut pages = Pages::default();
+fn bytes(found: &PaperReproduction<'_>) -> Vec<Vec<u8>> {
+    let mut pages = PaperPages::default();
     pages.add(found);
     let files = pages.files().expect("a page").into_iter().map(|(_, content)| content);
     std::iter::once(report::markdown(found).into_bytes()).chain(files).collect()
@@ -199,7 +199,7 @@ fn an_entry_that_was_changed_is_named_and_run_again() {
 fn whatever_decides_about_results_is_part_of_the_name() {
     let here = Here::new();
     here.resumed(&here.paper);
-    let anew = |paper: &Paper| here.resumed(paper).0.counts();
+    let anew = |paper: &PaperFile| here.resumed(paper).0.counts();
     assert_eq!(anew(&here.paper), (4, 0));
     let mut other = here.paper.clone();
     other.settings.insert("warmup".into(), 801.into());
@@ -226,7 +226,7 @@ fn a_quick_look_is_an_eighth_and_says_so() {
     let here = Here::new();
     let heard = Heard::default();
     let folders = [here.folder.path().to_owned()];
-    let options = Options { folders: &folders, found: None, quick: true, kept: None, on: None, watch: &heard };
+    let options = ReproduceOptions { folders: &folders, found: None, quick: true, kept: None, on: None, watch: &heard };
     let found = reproduce_with(&here.paper, options).expect("it runs");
     assert_eq!(heard.counts(), (0, 3), "two seeds and a recording");
     for (results, requests) in found.results.iter().zip([8000.0 / 8.0, 4000.0 / 8.0]) {
@@ -248,9 +248,9 @@ fn a_quick_look_is_an_eighth_and_says_so() {
 /// Another program on this machine.
 struct Other;
 
-impl Elsewhere for Other {
-    fn whole(&self, group: &Group) -> Result<Vec<ReportRun>, SweepError> {
-        let runs = whole(&Group::parse(&group.text())?, None, None, &Stop::default())?;
+impl RemoteRunner for Other {
+    fn whole(&self, group: &SweepGroup) -> Result<Vec<ReportRun>, SweepError> {
+        let runs = whole(&SweepGroup::parse(&group.text())?, None, None, &Stop::default())?;
         read("it", &json(&runs).map_err(SweepError::new)?).map_err(SweepError::new)
     }
 }
@@ -260,7 +260,8 @@ fn what_is_run_elsewhere_has_the_same_bytes() {
     let here = Here::new();
     let heard = Heard::default();
     let folders = [here.folder.path().to_owned()];
-    let options = Options { folders: &folders, found: None, quick: false, kept: None, on: Some(&Other), watch: &heard };
+    let options =
+        ReproduceOptions { folders: &folders, found: None, quick: false, kept: None, on: Some(&Other), watch: &heard };
     let found = reproduce_with(&here.paper, options).expect("it runs");
     assert_eq!(bytes(&found), here.run(&here.paper, None, false).1);
 }

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use destage_reproduce::grade::ClaimGrade;
-use destage_reproduce::metric::Metric;
-use destage_reproduce::page::Pages;
+use destage_reproduce::metric::ClaimMetric;
+use destage_reproduce::page::PaperPages;
 use destage_reproduce::panel::panels;
-use destage_reproduce::paper::{self, Paper};
+use destage_reproduce::paper::{self, PaperFile};
 use destage_reproduce::reasons::reasons;
-use destage_reproduce::reproduce::{Finding, reproduce};
+use destage_reproduce::reproduce::{ClaimFinding, reproduce};
 
 const PAPER: &str = r#"
 name = "small"
@@ -114,8 +114,8 @@ caches = ["1MiB"]
 claimed = [5000, 6000]
 "#;
 
-fn small() -> Paper {
-    Paper::parse(Path::new("small.toml"), PAPER).expect("a paper")
+fn small() -> PaperFile {
+    PaperFile::parse(Path::new("small.toml"), PAPER).expect("a paper")
 }
 
 const NOWHERE: [PathBuf; 0] = [];
@@ -131,7 +131,9 @@ fn charts_show_what_was_run() {
     let value = |at: &str, policy: &str, cache: u64, metric: &str| {
         let runs = found.results[0].of(at, policy, cache);
         assert_eq!(runs.len(), 2, "{at}, {policy}, {cache}: one for each seed");
-        runs.iter().map(|run| Metric::named(metric).expect("a metric").of(run).expect("a value")).collect::<Vec<_>>()
+        runs.iter()
+            .map(|run| ClaimMetric::named(metric).expect("a metric").of(run).expect("a value"))
+            .collect::<Vec<_>>()
     };
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let near = |e: &Option<destage_sim::measure::Estimate>, expected: f64| {
@@ -172,7 +174,7 @@ fn charts_show_what_was_run() {
 fn claims_that_fail_have_their_reasons() {
     let paper = small();
     let found = reproduce(&paper, &NOWHERE, &|_, _| {}).expect("it runs");
-    let grades: Vec<_> = found.nearest().into_iter().map(Finding::grade).collect();
+    let grades: Vec<_> = found.nearest().into_iter().map(ClaimFinding::grade).collect();
     assert_eq!(
         grades,
         [ClaimGrade::Size, ClaimGrade::Not, ClaimGrade::Sign],
@@ -187,7 +189,7 @@ fn claims_that_fail_have_their_reasons() {
 fn the_page_says_all_of_it_and_only_as_text() {
     let paper = small();
     let found = reproduce(&paper, &NOWHERE, &|_, _| {}).expect("it runs");
-    let mut pages = Pages::default();
+    let mut pages = PaperPages::default();
     pages.add(&found);
     let files = pages.clone().files().expect("files");
     let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
@@ -222,7 +224,7 @@ fn the_page_says_all_of_it_and_only_as_text() {
     assert_eq!((claims.lines().count(), figures.lines().count()), (1 + 6, 1 + 4 + 3 + 2 + 4));
     assert!(figures.contains("small,Fig. 4,mean ms,random & made,fab,4 MiB,,,"), "{figures}");
 
-    let mut again = Pages::default();
+    let mut again = PaperPages::default();
     again.add(&reproduce(&paper, &NOWHERE, &|_, _| {}).expect("it runs"));
     assert!(again.files().expect("files") == files, "the same bytes every time");
 }
@@ -259,7 +261,7 @@ fn figures_of_what_is_not_there_are_refused() {
     ] {
         assert!(PAPER.contains(from), "{from}");
         let error =
-            Paper::parse(Path::new("wrong.toml"), &PAPER.replacen(from, to, 1)).expect_err(expected).to_string();
+            PaperFile::parse(Path::new("wrong.toml"), &PAPER.replacen(from, to, 1)).expect_err(expected).to_string();
         assert!(error.contains(expected) && error.contains("wrong.toml"), "{error}");
     }
 }
@@ -267,7 +269,7 @@ fn figures_of_what_is_not_there_are_refused() {
 #[test]
 fn the_papers_that_are_built_in_have_figures_and_reasons() {
     for name in paper::built_in() {
-        let paper = Paper::named(name).expect("a paper");
+        let paper = PaperFile::named(name).expect("a paper");
         assert!(!paper.figure.is_empty(), "{name}");
         assert_eq!(paper.claim.is_empty(), paper.reason.is_empty(), "{name}");
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use destage_reproduce::paper::Paper;
+use destage_reproduce::paper::PaperFile;
 use destage_reproduce::prose::{bare_figures, fill};
 use destage_reproduce::reproduce::reproduce;
 
@@ -67,7 +67,7 @@ id = "known"
 text = "Since {S1}."
 "#;
 
-fn small(verdict: &str) -> (tempfile::TempDir, Result<Paper, String>) {
+fn small(verdict: &str) -> (tempfile::TempDir, Result<PaperFile, String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let paper = small::paper(folder.path(), &PAPER.replace("VERDICT", verdict), WORKLOAD);
     (folder, paper)

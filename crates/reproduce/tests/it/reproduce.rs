@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use destage_reproduce::grade::ClaimGrade;
-use destage_reproduce::metric::Metric;
-use destage_reproduce::paper::{self, Paper};
+use destage_reproduce::metric::ClaimMetric;
+use destage_reproduce::paper::{self, PaperFile};
 use destage_reproduce::report;
 use destage_reproduce::reproduce::reproduce;
 
@@ -80,7 +80,7 @@ evicts = [8, 9]
 "#;
 
 /// The paper with its workload in a folder of its own.
-fn small() -> (tempfile::TempDir, Paper) {
+fn small() -> (tempfile::TempDir, PaperFile) {
     let folder = tempfile::tempdir().expect("a folder");
     let paper = small::paper(folder.path(), PAPER, WORKLOAD).expect("a paper");
     (folder, paper)
@@ -122,7 +122,7 @@ fn claims_hold_or_do_not() {
 fn throughput_needs_a_device_that_has_one() {
     let (_folder, mut paper) = small();
     paper.settings.insert("device".into(), "none".into());
-    paper.claim[0].metric = Metric::named("throughput").expect("a metric");
+    paper.claim[0].metric = ClaimMetric::named("throughput").expect("a metric");
     let error = reproduce(&paper, &[], &|_, _| {}).expect_err("there is none").to_string();
     assert!(error.contains("claim S1, workload random: the results have no throughput"), "{error}");
 }
@@ -191,7 +191,7 @@ published = [0.25, 0.01]
 CLAIMS
 "#;
 
-fn timed(claims: &str) -> (tempfile::TempDir, Result<Paper, String>) {
+fn timed(claims: &str) -> (tempfile::TempDir, Result<PaperFile, String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let workload = WORKLOAD.replace("2KiB", "8KiB").replace("[[part]]", "[[part]]\narrivals = \"poisson:4ms\"");
     let workload = workload.replace("60000", "20000");
@@ -301,7 +301,8 @@ fn claims_tried_under_other_assumptions() {
     paper.workload[1].settings.insert("ssd.blocks-per-plane".into(), number(256));
     let found = reproduce(&paper, &[], &|_, _| {}).expect("it runs");
     // The sizes of the claim under its own variant, fewer under the others.
-    let sizes = |of: &destage_reproduce::reproduce::Finding| of.measured.iter().map(|(c, _)| *c).collect::<Vec<_>>();
+    let sizes =
+        |of: &destage_reproduce::reproduce::ClaimFinding| of.measured.iter().map(|(c, _)| *c).collect::<Vec<_>>();
     assert_eq!(sizes(&found.findings[0]), [1 << 20, 2 << 20]);
     let also = &found.also[0];
     assert_eq!(
@@ -310,7 +311,7 @@ fn claims_tried_under_other_assumptions() {
     );
     let (a, c) = (&found.results[0], &found.results[1]);
     assert_eq!(a.under("as fab"), (vec!["lru", "none"], vec![2 << 20]));
-    let run = |results: &destage_reproduce::reproduce::Results, variant: &str| {
+    let run = |results: &destage_reproduce::reproduce::WorkloadResults, variant: &str| {
         results
             .of(variant, "lru", 2 << 20)
             .iter()
@@ -319,8 +320,9 @@ fn claims_tried_under_other_assumptions() {
     };
     assert_eq!(run(a, "as fab"), vec![("fab".to_owned(), Some(2e4)); 3]);
     assert_eq!((run(a, ""), run(c, "slow")), (vec![("lru".into(), Some(2e4)); 3], vec![("lru".into(), Some(7e3)); 3]));
-    let blocks =
-        |results: &destage_reproduce::reproduce::Results| results.of("", "lru", 2 << 20)[0].number("ssd.host_pages");
+    let blocks = |results: &destage_reproduce::reproduce::WorkloadResults| {
+        results.of("", "lru", 2 << 20)[0].number("ssd.host_pages")
+    };
     assert!(blocks(c) > blocks(a), "the workload has settings of its own");
     let markdown = report::markdown(&found);
     for part in ["### The same under other assumptions", "| claim | workload | claimed | as above | slow | as fab |"] {
@@ -423,7 +425,7 @@ fn what_has_no_cache_stands_beside_every_size() {
         ("array-amplification", 1.0),
         ("array-erases", 0.0),
     ] {
-        let metric = Metric::named(metric).expect("a metric");
+        let metric = ClaimMetric::named(metric).expect("a metric");
         let values: Vec<_> = of("none", small).iter().map(|run| metric.of(run)).collect();
         assert_eq!(values, [Some(expected); 2], "{metric}");
     }
@@ -432,7 +434,7 @@ fn what_has_no_cache_stands_beside_every_size() {
 #[test]
 fn built_in_papers_can_be_read() {
     for name in paper::built_in() {
-        let paper = Paper::named(name).expect(name);
+        let paper = PaperFile::named(name).expect(name);
         assert_eq!(paper.name, name);
         assert!(paper.seeds >= 3, "{name}: an interval over fewer says nothing");
     }
@@ -440,7 +442,7 @@ fn built_in_papers_can_be_read() {
 
 #[test]
 fn errors_say_what_is_wrong_and_where() {
-    let error = |text: &str| Paper::parse(Path::new("p.toml"), text).expect_err("it is wrong").to_string();
+    let error = |text: &str| PaperFile::parse(Path::new("p.toml"), text).expect_err("it is wrong").to_string();
     let with = |from: &str, to: &str| error(&PAPER.replacen(from, to, 1));
     let cases = [
         (error("name = 1\n"), "p.toml, line 1: invalid type: integer `1`, expected a string"),
@@ -472,6 +474,6 @@ fn errors_say_what_is_wrong_and_where() {
     for (error, expected) in cases {
         assert!(error.contains(expected), "{error}\nshould contain\n{expected}");
     }
-    let unknown = Paper::named("lb-clokc").expect_err("there is none").to_string();
+    let unknown = PaperFile::named("lb-clokc").expect_err("there is none").to_string();
     assert!(unknown.contains("there is no paper 'lb-clokc'") && unknown.contains("lb-clock"), "{unknown}");
 }

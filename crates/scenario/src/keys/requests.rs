@@ -7,7 +7,7 @@ use destage_sim::curve::Found;
 use destage_sim::experiment::{Input, Stop};
 use destage_sim::input::Warmup;
 use destage_sim::measure::SizesResult;
-use destage_trace::{OpenOptions, Place, Reopen, Repeated, TraceError, Window, Windowed};
+use destage_trace::{FilePlace, OpenOptions, ReopenTrace, RepeatedTrace, TraceError, TraceWindow, WindowedTrace};
 
 use super::cache::CACHE;
 use super::host::{GivenWarmup, WARMUP};
@@ -34,9 +34,9 @@ pub(crate) enum Origin {
 #[derive(Clone, Debug)]
 pub struct Requests {
     origin: Origin,
-    window: Window,
+    window: TraceWindow,
     /// Of these only so many, from one on.
-    part: Option<Window>,
+    part: Option<TraceWindow>,
     /// How many times they come.
     repeat: u32,
     /// How many there are in one time, if they were counted.
@@ -59,13 +59,13 @@ enum Sizes {
 
 impl Requests {
     /// Requests of that origin, in that window, so many times.
-    pub(crate) const fn new(origin: Origin, window: Window, repeat: u32) -> Self {
+    pub(crate) const fn new(origin: Origin, window: TraceWindow, repeat: u32) -> Self {
         Self { origin, window, part: None, repeat, counted: None, sizes: Sizes::Unknown, stop: None }
     }
 
     /// Requests that are opened elsewhere and have this name.
     pub fn named(name: &str) -> Self {
-        Self::new(Origin::Named(name.to_owned()), Window::default(), 1)
+        Self::new(Origin::Named(name.to_owned()), TraceWindow::default(), 1)
     }
 
     /// The trace's file or the workload's name, as the user gave it.
@@ -136,11 +136,11 @@ impl Requests {
             return Ok(input);
         }
         let (again, mut first) = (self.clone(), Some(input.source));
-        let open: Reopen = Box::new(move || match first.take() {
+        let open: ReopenTrace = Box::new(move || match first.take() {
             Some(source) => Ok(source),
             None => again.open_once(1).map(|input| input.source),
         });
-        Ok(Input { source: Box::new(Repeated::new(open, self.repeat)?), format: input.format })
+        Ok(Input { source: Box::new(RepeatedTrace::new(open, self.repeat)?), format: input.format })
     }
 
     /// The same, one time.
@@ -151,7 +151,7 @@ impl Requests {
             input = stop.input(input);
         }
         for window in [Some(self.window), self.part].into_iter().flatten().filter(|window| !window.is_all()) {
-            input.source = Box::new(Windowed::new(input.source, Path::new(&self.name()), window));
+            input.source = Box::new(WindowedTrace::new(input.source, Path::new(&self.name()), window));
         }
         Ok(input)
     }
@@ -159,7 +159,7 @@ impl Requests {
     /// Of one time that they come, so many from one on. There have to be that many.
     #[must_use]
     pub fn part(&self, first: u64, requests: u64) -> Self {
-        let part = Window { skip: first, limit: Some(requests), ..Window::default() };
+        let part = TraceWindow { skip: first, limit: Some(requests), ..TraceWindow::default() };
         Self { part: Some(part), repeat: 1, counted: Some(requests), ..self.clone() }
     }
 
@@ -178,7 +178,7 @@ impl Requests {
         match &self.origin {
             Origin::File { file, .. } if pass > 0 && file == Path::new("-") => Err(TraceError::new(
                 file,
-                Place::File,
+                FilePlace::File,
                 "the standard input can be read only once, and these devices do not fit into memory together; \
                  raise --memory, run fewer policies and sizes at a time, or give a file",
             )),
@@ -187,11 +187,12 @@ impl Requests {
                 Ok(Input { format: trace.format().name().to_owned(), source: Box::new(trace) })
             }
             Origin::Workload(workload) => {
-                let failed =
-                    |error: ScenarioError| TraceError::new(Path::new(workload.name()), Place::File, error.to_string());
+                let failed = |error: ScenarioError| {
+                    TraceError::new(Path::new(workload.name()), FilePlace::File, error.to_string())
+                };
                 Ok(Input { format: "workload".to_owned(), source: Box::new(workload.open().map_err(failed)?) })
             }
-            Origin::Named(name) => Err(TraceError::new(Path::new(name), Place::File, "is not read here")),
+            Origin::Named(name) => Err(TraceError::new(Path::new(name), FilePlace::File, "is not read here")),
         }
     }
 

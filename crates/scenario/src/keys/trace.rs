@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use destage_plan::Nanos;
 use destage_sim::input::{Ops, VolumeSelection};
-use destage_trace::{FormatSpec, OpenOptions, Window};
+use destage_trace::{FormatSpec, OpenOptions, TraceWindow};
 
 use super::Result;
 use super::requests::{Origin, Requests};
@@ -120,8 +120,8 @@ declare_settings! {
 pub(crate) const READING: [Key; 4] = [SKIP.key(), FROM.key(), TO.key(), REPEAT.key()];
 
 /// The part of the trace that the settings ask for.
-fn window(settings: &Settings) -> Result<Window> {
-    let window = Window {
+fn window(settings: &Settings) -> Result<TraceWindow> {
+    let window = TraceWindow {
         skip: SKIP.get_or(settings, 0)?,
         from: FROM.optional(settings)?,
         to: TO.optional(settings)?,

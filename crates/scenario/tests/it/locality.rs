@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use destage_plan::PageGeometry;
 use destage_scenario::workload::Workload;
-use destage_trace::{Locality, LocalityOf, LocalitySummary, Op, OpenOptions, Request, Source, open};
+use destage_trace::{LocalityCollector, LocalityOf, LocalitySummary, Op, OpenOptions, Request, TraceSource, open};
 
 const DOCS: &str = include_str!("../../../../docs/workloads.md");
 
@@ -92,12 +92,12 @@ const PAIRS: [Pair; 4] = [
 /// Linux do not.
 const BY_REQUESTS: std::ops::Range<usize> = 5..9;
 
-fn locality() -> Locality {
-    Locality::new(PageGeometry::new(2048, 64).unwrap(), LocalityOf::Writes)
+fn locality() -> LocalityCollector {
+    LocalityCollector::new(PageGeometry::new(2048, 64).unwrap(), LocalityOf::Writes)
 }
 
 /// The figures of the first requests of a source.
-fn of(source: &mut dyn Source, mut limit: usize) -> Figures {
+fn of(source: &mut dyn TraceSource, mut limit: usize) -> Figures {
     let mut locality = locality();
     let mut batch = vec![];
     while limit > 0 {
@@ -117,7 +117,7 @@ fn of(source: &mut dyn Source, mut limit: usize) -> Figures {
 const LONGEST: usize = 60_000;
 
 /// The means over pieces as long as the real one: over a longer time more would come back.
-fn of_pieces(source: &mut dyn Source) -> Figures {
+fn of_pieces(source: &mut dyn TraceSource) -> Figures {
     let mut writes: Vec<Request> = vec![];
     let mut batch = vec![];
     while writes.len() < PIECES * PREFIX_WRITES {

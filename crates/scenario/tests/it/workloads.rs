@@ -10,7 +10,7 @@ use std::path::Path;
 
 use destage_plan::PageGeometry;
 use destage_scenario::workload::{Workload, WorkloadKind, built_in};
-use destage_trace::{Request, Source, TraceStat, TraceSummary};
+use destage_trace::{Request, TraceSource, TraceStat, TraceSummary};
 
 /// Requests of each workload that the golden hash covers.
 const HASHED: usize = 20_000;

@@ -1,13 +1,13 @@
 //! LRU in a sample, with which other policies in it are compared.
 
-use destage_trace::Recency;
+use destage_trace::RecencyStack;
 
 use super::sample::{Deed, Event};
 
 /// LRU at all sizes over one sample.
 #[derive(Default)]
 pub(super) struct Control {
-    recency: Recency,
+    recency: RecencyStack,
     measuring: bool,
     /// Item i: hits of a buffer of i + 1 pages and of none smaller.
     first_hits: Vec<u64>,

@@ -1,6 +1,6 @@
 //! LRU at all sizes in one pass.
 
-use destage_trace::{RECENCY_MOST, Recency, TraceError};
+use destage_trace::{RECENCY_MOST, RecencyStack, TraceError};
 
 use super::walk::{Pages, Walk};
 use super::{Footprint, Found, Hits, LruCurve, Scope};
@@ -14,7 +14,7 @@ const BYTES_PER_PAGE: u64 = 32;
 /// The LRU stack of the pages, and what it found.
 #[derive(Default)]
 struct Stack {
-    recency: Recency,
+    recency: RecencyStack,
     measuring: bool,
     accesses: Hits,
     /// Item i: hits of a buffer of i + 1 pages and of none smaller.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use destage_plan::{PageGeometry, Request};
-use destage_trace::{Through, TraceStat};
+use destage_trace::{ThroughSource, TraceStat};
 
 use super::{Input, TraceReplay};
 use crate::measure::TraceCharacteristics;
@@ -34,7 +34,7 @@ impl Counter {
     /// The input, whose requests are counted as they are read.
     pub fn count(&self, input: Input) -> Input {
         let counter = self.clone();
-        let source = Through::new(input.source, move |inner, out| {
+        let source = ThroughSource::new(input.source, move |inner, out| {
             inner.next_batch(out)?;
             counter.feed(out);
             Ok(())

@@ -22,7 +22,7 @@ pub use stop::Stop;
 pub(crate) use stop::is_told;
 pub use sweep::Sweep;
 
-use destage_trace::{Source, TraceError};
+use destage_trace::{TraceError, TraceSource};
 
 /// How an experiment is carried out; without influence on its results.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ pub type ShowProgress<'a> = dyn Fn(Progress) + Sync + 'a;
 /// An opened trace.
 pub struct Input {
     /// The requests.
-    pub source: Box<dyn Source>,
+    pub source: Box<dyn TraceSource>,
     /// The format, for the results.
     pub format: String,
 }

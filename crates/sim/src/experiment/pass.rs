@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use destage_plan::Request;
-use destage_trace::{ClockWraps, Skipped};
+use destage_trace::{ClockWraps, SkippedLines};
 use rayon::prelude::*;
 
 use super::passes::Reading;
@@ -41,7 +41,7 @@ pub(crate) trait Consume: Send {
 /// How a pass ended.
 pub(crate) struct PassEnd {
     pub(crate) counts: FeedCounts,
-    pub(crate) skipped: Skipped,
+    pub(crate) skipped: SkippedLines,
     pub(crate) clock_wraps: ClockWraps,
     pub(crate) passed_over: u64,
     /// Requests in front of the window.

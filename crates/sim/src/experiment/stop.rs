@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use destage_trace::{Place, Source, Through, TraceError};
+use destage_trace::{FilePlace, ThroughSource, TraceError, TraceSource};
 
 use super::Input;
 
@@ -26,13 +26,13 @@ impl Stop {
     }
 
     /// The source, which fails once it is to end.
-    pub fn source<'a>(&self, inner: Box<dyn Source + 'a>) -> Box<dyn Source + 'a> {
+    pub fn source<'a>(&self, inner: Box<dyn TraceSource + 'a>) -> Box<dyn TraceSource + 'a> {
         let stop = self.clone();
-        Box::new(Through::new(inner, move |inner, out| {
+        Box::new(ThroughSource::new(inner, move |inner, out| {
             if stop.is_now() {
                 out.clear();
                 let what = "is not read any further: the call was stopped";
-                return Err(TraceError::new(Path::new("trace"), Place::File, what));
+                return Err(TraceError::new(Path::new("trace"), FilePlace::File, what));
             }
             inner.next_batch(out)
         }))

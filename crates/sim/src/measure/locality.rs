@@ -1,6 +1,6 @@
 //! The locality of a trace as results are written: with names, units and meanings.
 
-use destage_trace::{BlockFill, LOCALITY_LISTS, LocalitySummary, Reuse};
+use destage_trace::{BlockFill, LOCALITY_LISTS, LocalitySummary, ReuseCounts};
 
 use super::record;
 
@@ -47,8 +47,8 @@ impl From<&LocalitySummary> for TraceLocality {
     }
 }
 
-impl From<&Reuse> for ReuseDistances {
-    fn from(reuse: &Reuse) -> Self {
+impl From<&ReuseCounts> for ReuseDistances {
+    fn from(reuse: &ReuseCounts) -> Self {
         Self {
             touches: reuse.touches,
             first_touches: reuse.first,

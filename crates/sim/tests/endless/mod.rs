@@ -3,7 +3,7 @@
 use destage_plan::{Nanos, Op, Request};
 use destage_sim::buffer::{Experiment, Report};
 use destage_sim::experiment::Input;
-use destage_trace::{BATCH_REQUESTS, Source, TraceError};
+use destage_trace::{BATCH_REQUESTS, TraceError, TraceSource};
 
 use crate::in_memory::ONE_THREAD;
 
@@ -21,7 +21,7 @@ struct Reading {
     done: u64,
 }
 
-impl Source for Reading {
+impl TraceSource for Reading {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         let Endless { requests, pages, gap, .. } = self.workload;

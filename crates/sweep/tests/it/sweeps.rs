@@ -11,7 +11,7 @@ use destage_report::{Cell, Column, ReportRun, read_parquet};
 use destage_scenario::sim::SIM;
 use destage_scenario::{Settings, Simulation};
 use destage_sim::experiment::Stop;
-use destage_sweep::{Description, Group, Summary, Sweep, SweepError, local, run};
+use destage_sweep::{ParameterSweep, SweepDescription, SweepError, SweepGroup, SweepSummary, local, run};
 use proptest::prelude::*;
 
 /// A folder with two traces, of which the second has twice the requests.
@@ -35,15 +35,15 @@ impl Here {
         self.0.path().join(name)
     }
 
-    fn describe(&self, text: &str) -> Result<Description, SweepError> {
-        Description::parse(&self.path("grid.toml"), text)
+    fn describe(&self, text: &str) -> Result<SweepDescription, SweepError> {
+        SweepDescription::parse(&self.path("grid.toml"), text)
     }
 
-    fn open(&self, text: &str, out: &str) -> Result<Sweep, SweepError> {
-        Sweep::open(&self.describe(text)?, &[], &self.path(out), &|_, _| {})
+    fn open(&self, text: &str, out: &str) -> Result<ParameterSweep, SweepError> {
+        ParameterSweep::open(&self.describe(text)?, &[], &self.path(out), &|_, _| {})
     }
 
-    fn sweep(&self, text: &str, out: &str, threads: usize) -> Summary {
+    fn sweep(&self, text: &str, out: &str, threads: usize) -> SweepSummary {
         let sweep = self.open(text, out).unwrap();
         local(sweep, NonZero::new(threads), &Stop::default(), &|_, _| {}).unwrap()
     }
@@ -331,14 +331,14 @@ fn groups_are_text_that_says_what_it_is_for() {
     while let Some((group, file)) = sweep.next(2) {
         assert!(names.insert(group.name()));
         let text = group.text();
-        let again = Group::parse(&text).unwrap();
+        let again = SweepGroup::parse(&text).unwrap();
         assert_eq!((again.runs(), again.name(), again.text()), (group.runs(), group.name(), text.clone()));
         let trace = group.trace().unwrap();
         assert_eq!(trace.place, file.as_deref().unwrap().display().to_string());
         assert_eq!(group.split().len(), group.runs());
         runs.extend(group.failed("lost").into_iter().map(|failed| failed.key));
         let refused = |text: &str, file: Option<&Path>| {
-            run(&Group::parse(text).unwrap(), file, None, &Stop::default()).unwrap_err().to_string()
+            run(&SweepGroup::parse(text).unwrap(), file, None, &Stop::default()).unwrap_err().to_string()
         };
         // Another program, another trace, another scenario, and no trace at all.
         let program = destage_sweep::program();
@@ -356,7 +356,7 @@ fn groups_are_text_that_says_what_it_is_for() {
         assert!(told.contains("/nowhere.spc: cannot be read"), "{told}");
     }
     assert_eq!(runs.len(), 32);
-    assert!(Group::parse("{}").is_err());
+    assert!(SweepGroup::parse("{}").is_err());
 }
 
 /// The crates whose sources stand for the program are all that decide about results.

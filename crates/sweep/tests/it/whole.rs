@@ -9,7 +9,7 @@ use destage_report::{ReportRun, json, read};
 use destage_scenario::sim::{self, Requests, SIM};
 use destage_scenario::{Settings, Simulation, simulation};
 use destage_sim::experiment::{Resources, Stop};
-use destage_sweep::{Elsewhere, Group, SweepError, elsewhere, whole};
+use destage_sweep::{RemoteRunner, SweepError, SweepGroup, elsewhere, whole};
 
 /// A folder with a trace of 600 requests, in the order of an SPC file.
 fn folder() -> (tempfile::TempDir, PathBuf) {
@@ -61,8 +61,8 @@ fn results_are_those_of_a_simulation_here() {
         let settings = settings(&[&of_trace[..], more].concat());
         let all = sim::requests(&settings).unwrap();
         for requests in [all.of_count(600), all.part(150, 300)] {
-            let group = Group::whole(&settings, &requests, &requests.name()).unwrap();
-            let sent = Group::parse(&group.text()).unwrap();
+            let group = SweepGroup::whole(&settings, &requests, &requests.name()).unwrap();
+            let sent = SweepGroup::parse(&group.text()).unwrap();
             let found = whole(&sent, None, None, &Stop::default()).unwrap();
             let expected = here(&settings, &requests);
             assert_eq!(json(&found).unwrap(), json(&expected).unwrap(), "{more:?}, {:?}", requests.parted());
@@ -87,7 +87,7 @@ fn workloads_are_made_wherever_it_is() {
         ("cache", "1MiB"),
     ]);
     let requests = sim::requests(&settings).unwrap();
-    let group = Group::whole(&settings, &requests, "made").unwrap();
+    let group = SweepGroup::whole(&settings, &requests, "made").unwrap();
     assert!(group.trace().is_none());
     let found = whole(&group, None, None, &Stop::default()).unwrap();
     assert_eq!(found.iter().map(|run| run.text("input.trace")).collect::<Vec<_>>(), ["made", "made"]);
@@ -100,9 +100,9 @@ fn what_is_wrong_is_told() {
     let (_folder, file) = folder();
     let wrong = settings(&[("trace", file.to_str().unwrap()), ("policy", "lru"), ("cache", "1KiB")]);
     let requests = sim::requests(&wrong).unwrap();
-    assert!(Group::whole(&wrong, &requests, "t").unwrap_err().to_string().contains("cache"));
+    assert!(SweepGroup::whole(&wrong, &requests, "t").unwrap_err().to_string().contains("cache"));
     let right = settings(&[("trace", file.to_str().unwrap()), ("policy", "lru"), ("cache", "1MiB")]);
-    let group = Group::whole(&right, &requests, "t").unwrap();
+    let group = SweepGroup::whole(&right, &requests, "t").unwrap();
     fs::write(&file, "0,0,4096,w,0.1\n").unwrap();
     let error = whole(&group, None, None, &Stop::default()).unwrap_err().to_string();
     assert!(error.ends_with("t.spc: holds something else than when the sweep was planned"), "{error}");
@@ -114,8 +114,8 @@ struct Other {
     most: usize,
 }
 
-impl Elsewhere for Other {
-    fn whole(&self, group: &Group) -> Result<Vec<ReportRun>, SweepError> {
+impl RemoteRunner for Other {
+    fn whole(&self, group: &SweepGroup) -> Result<Vec<ReportRun>, SweepError> {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed);
         thread::sleep(Duration::from_millis(7 * (asked as u64 * 5 % 3)));
         let runs = whole(group, None, None, &Stop::default())?;
@@ -134,10 +134,10 @@ fn many_are_elsewhere_at_a_time_and_come_back_in_order() {
     let (_folder, file) = folder();
     let of = |policy: &str| {
         let settings = settings(&[("trace", file.to_str().unwrap()), ("policy", policy), ("cache", "64KiB")]);
-        Group::whole(&settings, &sim::requests(&settings).unwrap(), "t").unwrap()
+        SweepGroup::whole(&settings, &sim::requests(&settings).unwrap(), "t").unwrap()
     };
     let policies = ["fifo", "lru", "fab", "clock", "lb-clock", "bplru", "fifo", "2q"];
-    let groups: Vec<Group> = policies.into_iter().map(of).collect();
+    let groups: Vec<SweepGroup> = policies.into_iter().map(of).collect();
     let other = Other { asked: AtomicUsize::new(0), most: usize::MAX };
     let ended = AtomicUsize::new(0);
     let brought = elsewhere(&groups, &other, &|all| {

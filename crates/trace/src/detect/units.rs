@@ -11,7 +11,7 @@ use super::weigh::{describe_request, describe_time};
 use crate::fields::TimeUnit;
 use crate::format::TableUnits;
 use crate::formats::FormatSpec;
-use crate::lines::{ABSURD_LEN, ABSURD_OFFSET, Probe};
+use crate::lines::{ABSURD_LEN, ABSURD_OFFSET, FormatProbe};
 
 /// Bounds the usual time between requests, in nanoseconds: 1 us and 100 s.
 const SHORTEST_GAP: u128 = 1_000;
@@ -58,7 +58,7 @@ impl<T> UnitDoubt<T> {
 }
 
 /// Returns what to ask the user where a table may count in other units than the one format that it fits.
-pub(super) fn question(format: &FormatSpec, probe: &Probe) -> Option<String> {
+pub(super) fn question(format: &FormatSpec, probe: &FormatProbe) -> Option<String> {
     let table = format.id().table()?;
     let (sizes, times) = (doubt_sizes(table, probe), doubt_times(table, &probe.times));
     let reasons: Vec<&str> = times.reasons.iter().chain(&sizes.reasons).map(String::as_str).collect();
@@ -108,7 +108,7 @@ impl TableReading {
     }
 
     /// Returns what the first request is when read so, and how long it is to the next.
-    fn describe(self, table: TableUnits, probe: &Probe) -> String {
+    fn describe(self, table: TableUnits, probe: &FormatProbe) -> String {
         let scaled = |bytes: u64, own: u64, other: u64| {
             u64::try_from(u128::from(bytes / own) * u128::from(other)).unwrap_or(u64::MAX)
         };
@@ -125,7 +125,7 @@ impl TableReading {
     }
 }
 
-fn doubt_sizes(table: TableUnits, probe: &Probe) -> UnitDoubt<(u64, u64)> {
+fn doubt_sizes(table: TableUnits, probe: &FormatProbe) -> UnitDoubt<(u64, u64)> {
     let mut doubt = UnitDoubt::none();
     let lens = || probe.ranges.iter().map(|range| range.1).filter(|len| *len > 0);
     let offsets = || probe.ranges.iter().map(|range| range.0).filter(|offset| *offset > 0);

@@ -8,9 +8,9 @@
 use destage_plan::Request;
 
 use super::{nearly_all, units};
-use crate::format::Sign;
+use crate::format::FormatSign;
 use crate::formats::{FORMATS, FormatId, FormatSpec};
-use crate::lines::Probe;
+use crate::lines::FormatProbe;
 
 /// Usual time between requests, in nanoseconds, that makes no sense where another format reads
 /// times that are [`OTHER_UNIT`] times shorter: 10 s.
@@ -23,23 +23,23 @@ const MANY_ABSURD: u64 = 3;
 const MANY_GAPS: usize = 3;
 
 /// A format that reads some of the lines.
-pub(super) struct Candidate {
+pub(super) struct FormatCandidate {
     format: FormatSpec,
-    probe: Probe,
+    probe: FormatProbe,
     /// What it reads makes no sense: too long between requests, or most of them too large or too
     /// far away.
     nonsense: bool,
 }
 
 /// The formats that read at least one line of a text.
-pub(super) fn candidates(text: &[u8]) -> Vec<Candidate> {
+pub(super) fn candidates(text: &[u8]) -> Vec<FormatCandidate> {
     let read = |id: FormatId, patient| read_as(id.plain()?, text, patient);
-    let mut candidates: Vec<Candidate> = FORMATS.iter().filter_map(|&id| read(id, false)).collect();
+    let mut candidates: Vec<FormatCandidate> = FORMATS.iter().filter_map(|&id| read(id, false)).collect();
     // What only `disksim` reads may still be one of its cousins, whatever stands in the first
     // lines.
     for &other in FORMATS {
         let cousins: Vec<FormatId> = FORMATS.iter().copied().filter(|&id| is_cousin(id, other)).collect();
-        let cousin = |c: &Candidate| cousins.contains(&c.id());
+        let cousin = |c: &FormatCandidate| cousins.contains(&c.id());
         if candidates.iter().any(|c| c.id() == other) && !candidates.iter().any(|c| cousin(c) && c.has_a_say()) {
             candidates.retain(|c| !cousin(c));
             candidates.extend(cousins.iter().filter_map(|&id| read(id, true)));
@@ -53,22 +53,24 @@ pub(super) fn candidates(text: &[u8]) -> Vec<Candidate> {
 
 /// Whether a format has said that `other` reads whatever it reads.
 fn is_cousin(id: FormatId, other: FormatId) -> bool {
-    matches!(id.sign(), Sign::Lines { cousin_of: Some(name), .. } if name == other.name())
+    matches!(id.sign(), FormatSign::Lines { cousin_of: Some(name), .. } if name == other.name())
 }
 
 /// Finds what makes no sense beside what the others read.
-fn compare(candidates: &mut [Candidate]) {
+fn compare(candidates: &mut [FormatCandidate]) {
     let gaps: Vec<Option<u64>> = candidates.iter().map(|c| usual_gap(&c.probe.times)).collect();
     let shortest = gaps.iter().flatten().copied().min().unwrap_or(0);
-    for (Candidate { probe: Probe { absurd, accesses, .. }, nonsense, .. }, gap) in candidates.iter_mut().zip(gaps) {
+    for (FormatCandidate { probe: FormatProbe { absurd, accesses, .. }, nonsense, .. }, gap) in
+        candidates.iter_mut().zip(gaps)
+    {
         let long = gap.is_some_and(|gap| gap > IMPOSSIBLE_GAP && gap / OTHER_UNIT >= shortest);
         *nonsense = long || (*absurd >= MANY_ABSURD && *absurd > *accesses / 2);
     }
 }
 
-fn read_as(format: FormatSpec, text: &[u8], patient: bool) -> Option<Candidate> {
+fn read_as(format: FormatSpec, text: &[u8], patient: bool) -> Option<FormatCandidate> {
     let probe = format.probe(text, patient)?;
-    (probe.good > 0).then_some(Candidate { format, probe, nonsense: false })
+    (probe.good > 0).then_some(FormatCandidate { format, probe, nonsense: false })
 }
 
 /// How many lines behind the title of a format are of it, and the first that is not: its number,
@@ -78,7 +80,7 @@ pub(super) fn behind_title(format: &FormatSpec, text: &[u8]) -> (u64, Option<(u6
     (probe.good, probe.faults.into_iter().next())
 }
 
-impl Candidate {
+impl FormatCandidate {
     fn id(&self) -> FormatId {
         self.format.id()
     }
@@ -111,11 +113,15 @@ impl Candidate {
 
 /// The one format that a text is of, or why several are possible; an error if it is of none, with
 /// the closest.
-pub(super) fn weigh(text: &[u8], candidates: Vec<Candidate>) -> Result<Result<FormatSpec, String>, Option<String>> {
+pub(super) fn weigh(
+    text: &[u8],
+    candidates: Vec<FormatCandidate>,
+) -> Result<Result<FormatSpec, String>, Option<String>> {
     if !candidates.iter().any(|c| nearly_all(c.probe.good, c.probe.bad)) {
         return Err(closest(&candidates));
     }
-    let (mut left, few): (Vec<Candidate>, Vec<Candidate>) = candidates.into_iter().partition(Candidate::has_a_say);
+    let (mut left, few): (Vec<FormatCandidate>, Vec<FormatCandidate>) =
+        candidates.into_iter().partition(FormatCandidate::has_a_say);
     // What makes no sense is out if something else reads as many lines; if it reads fewer, that is
     // a doubt.
     if let Some(least) = left.iter().filter(|c| !c.nonsense).map(|c| c.probe.bad).min() {
@@ -159,12 +165,12 @@ fn mean_gap(times: &[u64]) -> Option<u64> {
 }
 
 /// The first line that some of the formats read and others do not.
-fn line_in_doubt(left: &[Candidate]) -> Option<u64> {
+fn line_in_doubt(left: &[FormatCandidate]) -> Option<u64> {
     let faults = left.iter().flat_map(|c| c.probe.faults.iter().map(|(line, _)| *line));
     faults.filter(|&line| left.iter().any(|c| c.fault_at(line).is_none())).min()
 }
 
-fn undecided(text: &[u8], left: &[Candidate]) -> String {
+fn undecided(text: &[u8], left: &[FormatCandidate]) -> String {
     let line = line_in_doubt(left);
     let mut lines = vec![match line {
         None => format!("the content fits {} formats that mean different things; say which it is:", left.len()),
@@ -174,7 +180,7 @@ fn undecided(text: &[u8], left: &[Candidate]) -> String {
         ),
     }];
     for candidate in left {
-        let Candidate { format, probe, .. } = candidate;
+        let FormatCandidate { format, probe, .. } = candidate;
         let doubt = line.map(|line| format!(" reads {}", describe_doubt(text, candidate, line)));
         let first = probe.first.as_ref().map(|first| describe_request(first, probe.volume.as_deref()));
         let begins = if doubt.is_some() { "; " } else { ": " };
@@ -188,7 +194,7 @@ fn undecided(text: &[u8], left: &[Candidate]) -> String {
 }
 
 /// What a format makes of the text and of the line in doubt.
-fn describe_doubt(text: &[u8], candidate: &Candidate, line: u64) -> String {
+fn describe_doubt(text: &[u8], candidate: &FormatCandidate, line: u64) -> String {
     let share = format!("{} of the first {} lines", candidate.probe.good, candidate.lines());
     if let Some(reason) = candidate.fault_at(line) {
         return format!("{share}, not line {line}: {reason}");
@@ -200,8 +206,8 @@ fn describe_doubt(text: &[u8], candidate: &Candidate, line: u64) -> String {
 }
 
 /// The formats that read the most lines, where none reads enough of them.
-fn closest(candidates: &[Candidate]) -> Option<String> {
-    let rank = |c: &Candidate| (c.probe.good, !c.nonsense);
+fn closest(candidates: &[FormatCandidate]) -> Option<String> {
+    let rank = |c: &FormatCandidate| (c.probe.good, !c.nonsense);
     let best = candidates.iter().map(rank).max()?;
     let equal = candidates.iter().filter(|c| rank(c) == best);
     let described: Vec<String> = equal.map(describe_failure).collect();
@@ -211,7 +217,7 @@ fn closest(candidates: &[Candidate]) -> Option<String> {
     ))
 }
 
-fn describe_failure(candidate: &Candidate) -> String {
+fn describe_failure(candidate: &FormatCandidate) -> String {
     let probe = &candidate.probe;
     let fault = probe.faults.first().map(|(line, reason)| format!("; line {line}: {reason}")).unwrap_or_default();
     format!("{}, which reads {} of the first {} lines{fault}", candidate.format, probe.good, candidate.lines())

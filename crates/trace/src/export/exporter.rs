@@ -7,9 +7,9 @@ use std::path::Path;
 use destage_plan::Request;
 
 use super::ExportSpec;
-use super::fit::{ExportReport, Fitter, Holds, Refusal};
-use super::refusals::Refusals;
-use super::spool::Spool;
+use super::fit::{ExportReport, FitRefusal, FormatLimits, RequestFitter};
+use super::refusals::ExportRefusals;
+use super::spool::SpoolFile;
 
 /// Text is handed on in pieces of about this size.
 const PIECE: usize = 64 * 1024;
@@ -20,7 +20,7 @@ pub enum ExportError {
     /// The new file, or the temporary one, cannot be written or read.
     Io(io::Error),
     /// What of the trace the format cannot hold, and the options to give.
-    Refused(Box<Refusals>),
+    Refused(Box<ExportRefusals>),
     /// There is nothing left to write.
     Nothing,
 }
@@ -48,9 +48,9 @@ impl From<io::Error> for ExportError {
 }
 
 /// What a format can hold, and how its records are written.
-pub(super) trait Writer: Send {
+pub(super) trait FormatWriter: Send {
     /// What it can hold.
-    fn holds(&self) -> Holds;
+    fn holds(&self) -> FormatLimits;
 
     /// What stands before the first request.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
@@ -69,23 +69,23 @@ pub(super) trait Writer: Send {
 }
 
 /// Reads what was written in a first pass, and writes what is meant.
-pub(super) type SecondPass = fn(Spool, &mut dyn Write) -> io::Result<()>;
+pub(super) type SecondPass = fn(SpoolFile, &mut dyn Write) -> io::Result<()>;
 
 /// Writes requests in another format.
-pub struct Exporter<W> {
+pub struct TraceExporter<W> {
     out: W,
-    format: Box<dyn Writer>,
-    fitter: Fitter,
+    format: Box<dyn FormatWriter>,
+    fitter: RequestFitter,
     /// Of formats that are written in two passes.
-    spool: Option<(Spool, SecondPass)>,
+    spool: Option<(SpoolFile, SecondPass)>,
     text: Vec<u8>,
     report: ExportReport,
     /// What cannot be held. Once something is, nothing is written any more, and the rest is read to
     /// know the others.
-    refusals: Refusals,
+    refusals: ExportRefusals,
 }
 
-impl<W: Write> Exporter<W> {
+impl<W: Write> TraceExporter<W> {
     /// An exporter to `out`. Formats that are written in two passes keep their records in a
     /// temporary file in the folder `scratch` meanwhile: 24 bytes for each page access of
     /// `oracle-general`.
@@ -95,13 +95,13 @@ impl<W: Write> Exporter<W> {
     pub fn new(spec: &ExportSpec, out: W, scratch: &Path) -> Result<Self, ExportError> {
         let mut format = spec.writer();
         let spool = match format.second_pass() {
-            Some(pass) => Some((Spool::new(scratch)?, pass)),
+            Some(pass) => Some((SpoolFile::new(scratch)?, pass)),
             None => None,
         };
         let mut text = Vec::with_capacity(PIECE + 512);
         format.begin(&mut text);
-        let fitter = Fitter::new(spec, format.holds());
-        let (report, refusals) = (ExportReport::default(), Refusals::new(spec));
+        let fitter = RequestFitter::new(spec, format.holds());
+        let (report, refusals) = (ExportReport::default(), ExportRefusals::new(spec));
         Ok(Self { out, format, fitter, spool, text, report, refusals })
     }
 
@@ -122,7 +122,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// Writes a request, or says why it does not fit.
-    fn write_one(&mut self, request: &Request, name: Option<&str>) -> io::Result<Result<(), Refusal>> {
+    fn write_one(&mut self, request: &Request, name: Option<&str>) -> io::Result<Result<(), FitRefusal>> {
         let mut rest = match self.fitter.fit(request, &mut self.report) {
             Ok(None) => return Ok(Ok(())),
             Ok(fitted) => fitted,
@@ -133,7 +133,7 @@ impl<W: Write> Exporter<W> {
             (piece, rest) = self.fitter.cut(whole);
             match self.format.put(&piece, name, &mut self.text) {
                 Ok(records) => self.report.records += records,
-                Err(what) => return Ok(Err(Refusal::never(what))),
+                Err(what) => return Ok(Err(FitRefusal::never(what))),
             }
             if self.text.len() >= PIECE {
                 self.hand_on()?;
@@ -145,7 +145,7 @@ impl<W: Write> Exporter<W> {
 
     /// Takes note of a request that does not fit, and of all that it does not fit for.
     #[cold]
-    fn refuse(&mut self, request: &Request, name: Option<&str>, refusal: Refusal) -> io::Result<()> {
+    fn refuse(&mut self, request: &Request, name: Option<&str>, refusal: FitRefusal) -> io::Result<()> {
         let mut refused = Some(refusal);
         while let Some(refusal) = refused.take() {
             let kind = refusal.kind;
@@ -190,7 +190,7 @@ impl<W: Write> Exporter<W> {
     }
 }
 
-impl<W> fmt::Debug for Exporter<W> {
+impl<W> fmt::Debug for TraceExporter<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exporter").field("report", &self.report).finish_non_exhaustive()
     }

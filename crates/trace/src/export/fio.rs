@@ -13,11 +13,11 @@ use destage_plan::{Op, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
-use super::exporter::Writer;
-use super::fit::{Holds, Losses};
-use super::spec::{Export, ExportInfo};
+use super::exporter::FormatWriter;
+use super::fit::{FormatLimits, UserLosses};
+use super::spec::{ExportFormat, ExportInfo};
 use crate::formats::FormatId;
-use crate::options::{FormatError, Options};
+use crate::options::{FormatError, FormatOptions};
 
 /// Nanoseconds in a microsecond.
 const TICK: u64 = 1000;
@@ -32,7 +32,7 @@ pub(super) struct Fio {
     keep_names: bool,
 }
 
-impl Export for Fio {
+impl ExportFormat for Fio {
     const INFO: ExportInfo = ExportInfo {
         id: FormatId::Fio,
         cannot: "FUA, no bytes, requests from 4 GiB on, times finer than 1 us or that run backwards; version 2 no times",
@@ -44,7 +44,7 @@ impl Export for Fio {
         timeless: true,
     };
 
-    fn take(options: &mut Options<'_>, losses: &mut Losses) -> Result<Self, FormatError> {
+    fn take(options: &mut FormatOptions<'_>, losses: &mut UserLosses) -> Result<Self, FormatError> {
         let version = options.choose("version", 3, &[("3", 3), ("2", 2)])?;
         let keep_names = options.choose("names", false, &[("keep", true)])?;
         if version != 2 && losses.times {
@@ -62,14 +62,14 @@ impl Export for Fio {
         !self.keep_names
     }
 
-    fn writer(&self) -> Box<dyn Writer> {
+    fn writer(&self) -> Box<dyn FormatWriter> {
         let Self { version, keep_names } = *self;
-        Box::new(Log { version, keep_names, files: BTreeMap::new(), taken: HashSet::default() })
+        Box::new(FioLog { version, keep_names, files: BTreeMap::new(), taken: HashSet::default() })
     }
 }
 
 /// A log that is written.
-struct Log {
+struct FioLog {
     version: u8,
     keep_names: bool,
     /// Names of the files by volume.
@@ -77,7 +77,7 @@ struct Log {
     taken: HashSet<String, FixedState>,
 }
 
-impl Log {
+impl FioLog {
     fn time(&self, nanos: u64) -> String {
         if self.version == 3 { format!("{} ", nanos / TICK + 1) } else { String::new() }
     }
@@ -108,9 +108,9 @@ impl Log {
     }
 }
 
-impl Writer for Log {
-    fn holds(&self) -> Holds {
-        Holds {
+impl FormatWriter for FioLog {
+    fn holds(&self) -> FormatLimits {
+        FormatLimits {
             flushes: true,
             discards: true,
             fua: false,

@@ -8,7 +8,7 @@ use super::ExportSpec;
 
 /// What a format can hold.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Holds {
+pub(super) struct FormatLimits {
     pub(super) flushes: bool,
     pub(super) discards: bool,
     pub(super) fua: bool,
@@ -35,7 +35,7 @@ pub(super) struct Holds {
 
 /// What the user gives up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Losses {
+pub(super) struct UserLosses {
     /// Kinds that are left out, by number.
     pub(super) kinds: [bool; 4],
     pub(super) fua: bool,
@@ -99,7 +99,7 @@ impl fmt::Display for ExportReport {
 
 /// What a format may be unable to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum FormatLoss {
     /// Requests of this operation.
     Op(Op),
     /// Requests of no bytes.
@@ -118,7 +118,7 @@ pub(super) enum Kind {
     Never,
 }
 
-impl Kind {
+impl FormatLoss {
     /// The option that gives it up, and for what.
     pub(super) fn option(self) -> Option<(String, String)> {
         let (option, purpose) = match self {
@@ -135,7 +135,7 @@ impl Kind {
     }
 
     /// Gives it up; whether it can be.
-    pub(super) fn give_up(self, losses: &mut Losses, merge: &mut bool) -> bool {
+    pub(super) fn give_up(self, losses: &mut UserLosses, merge: &mut bool) -> bool {
         match self {
             Self::Op(op) => losses.kinds[op as usize] = true,
             Self::Empty => losses.empty = true,
@@ -152,24 +152,24 @@ impl Kind {
 
 /// Why a request does not fit.
 #[derive(Debug)]
-pub(super) struct Refusal {
-    pub(super) kind: Kind,
+pub(super) struct FitRefusal {
+    pub(super) kind: FormatLoss,
     /// What it is, as in "request 7 *is a flush*".
     pub(super) what: String,
 }
 
-impl Refusal {
+impl FitRefusal {
     /// One that no option helps with.
     pub(super) fn never(what: String) -> Self {
-        Self { kind: Kind::Never, what }
+        Self { kind: FormatLoss::Never, what }
     }
 }
 
 /// Fits requests one after the other.
-pub(super) struct Fitter {
+pub(super) struct RequestFitter {
     name: &'static str,
-    holds: Holds,
-    losses: Losses,
+    holds: FormatLimits,
+    losses: UserLosses,
     merge: bool,
     latest: u64,
     volume: Option<u32>,
@@ -177,8 +177,8 @@ pub(super) struct Fitter {
     other_volumes: u64,
 }
 
-impl Fitter {
-    pub(super) fn new(spec: &ExportSpec, holds: Holds) -> Self {
+impl RequestFitter {
+    pub(super) fn new(spec: &ExportSpec, holds: FormatLimits) -> Self {
         let (losses, merge) = (spec.all_losses(), spec.merges_volumes());
         Self { name: spec.id().name(), holds, losses, merge, latest: 0, volume: None, other_volumes: 0 }
     }
@@ -189,27 +189,27 @@ impl Fitter {
     }
 
     /// Goes on as if the user had given up what was refused; whether that can be given up.
-    pub(super) fn give_up(&mut self, kind: Kind) -> bool {
+    pub(super) fn give_up(&mut self, kind: FormatLoss) -> bool {
         kind.give_up(&mut self.losses, &mut self.merge)
     }
 
     /// How many requests were left out or changed in this respect.
-    pub(super) fn given_up(&self, kind: Kind, report: &ExportReport) -> u64 {
+    pub(super) fn given_up(&self, kind: FormatLoss, report: &ExportReport) -> u64 {
         match kind {
-            Kind::Op(op) => report.left_out[op as usize],
-            Kind::Empty => report.empty,
-            Kind::Fua => report.fua,
-            Kind::Part => report.widened,
-            Kind::Volume => self.other_volumes,
-            Kind::Backwards => report.raised_times,
-            Kind::Time => report.read,
-            Kind::Never => 0,
+            FormatLoss::Op(op) => report.left_out[op as usize],
+            FormatLoss::Empty => report.empty,
+            FormatLoss::Fua => report.fua,
+            FormatLoss::Part => report.widened,
+            FormatLoss::Volume => self.other_volumes,
+            FormatLoss::Backwards => report.raised_times,
+            FormatLoss::Time => report.read,
+            FormatLoss::Never => 0,
         }
     }
 
     /// The request as the format can hold it, `None` if it is left out, or why it stops the export.
-    pub(super) fn fit(&mut self, request: &Request, report: &mut ExportReport) -> Result<Option<Request>, Refusal> {
-        let refuse = |kind, what: String| Err(Refusal { kind, what });
+    pub(super) fn fit(&mut self, request: &Request, report: &mut ExportReport) -> Result<Option<Request>, FitRefusal> {
+        let refuse = |kind, what: String| Err(FitRefusal { kind, what });
         let mut fitted = *request;
         // What is changed is counted at the end: a request that does not fit is tried again.
         let (mut fua, mut widened, mut other) = (false, false, false);
@@ -220,14 +220,17 @@ impl Fitter {
             return Ok(None);
         }
         if op != Op::Flush && offset.checked_add(len).is_none() {
-            return refuse(Kind::Never, format!("is a {op} of {len} bytes at byte {offset}, which reach beyond 2^64"));
+            return refuse(
+                FormatLoss::Never,
+                format!("is a {op} of {len} bytes at byte {offset}, which reach beyond 2^64"),
+            );
         }
         if (op == Op::Flush && !self.holds.flushes) || (op == Op::Discard && !self.holds.discards) {
-            return refuse(Kind::Op(op), format!("is a {op}"));
+            return refuse(FormatLoss::Op(op), format!("is a {op}"));
         }
         if op != Op::Flush && len == 0 && (self.losses.empty || !self.holds.empty) {
             if !self.losses.empty {
-                return refuse(Kind::Empty, format!("is a {op} of no bytes"));
+                return refuse(FormatLoss::Empty, format!("is a {op} of no bytes"));
             }
             report.left_out[kind] += 1;
             report.empty += 1;
@@ -235,7 +238,7 @@ impl Fitter {
         }
         if request.fua && (self.losses.fua || !self.holds.fua || op != Op::Write) {
             if !self.losses.fua {
-                return refuse(Kind::Fua, format!("is a {op} with FUA"));
+                return refuse(FormatLoss::Fua, format!("is a {op} with FUA"));
             }
             fitted.fua = false;
             fua = true;
@@ -248,13 +251,13 @@ impl Fitter {
                     "is a {op} of {len} B at byte {offset}, not in whole units of {} B",
                     self.holds.offset_unit.max(self.holds.len_unit)
                 );
-                return refuse(Kind::Part, what);
+                return refuse(FormatLoss::Part, what);
             }
             let first = offset - offset % self.holds.offset_unit;
             let end = (offset + len).checked_next_multiple_of(self.holds.len_unit);
             let Some(end) = end else {
                 let what = format!("is a {op} of {len} bytes at byte {offset}, which, widened, reach beyond 2^64");
-                return refuse(Kind::Never, what);
+                return refuse(FormatLoss::Never, what);
             };
             // No bytes touch no unit: only the place is rounded.
             let end = if len == 0 { first } else { end };
@@ -264,7 +267,7 @@ impl Fitter {
         if op != Op::Flush && fitted.len > self.holds.max_len {
             let (name, most) = (self.name, self.holds.max_len);
             let what = format!("is a {op} of {} B, and {name} holds no more than {most} B", fitted.len);
-            return refuse(Kind::Never, what);
+            return refuse(FormatLoss::Never, what);
         }
         if let Some((page, most)) = self.holds.max_pages
             && op != Op::Flush
@@ -274,7 +277,7 @@ impl Fitter {
             let what = format!(
                 "is a {op} of {len} B at byte {offset}, and {name} holds none of more than {most} pages of {page} B"
             );
-            return refuse(Kind::Never, what);
+            return refuse(FormatLoss::Never, what);
         }
         match self.volume {
             _ if self.holds.volumes => {}
@@ -283,7 +286,7 @@ impl Fitter {
                 fitted.volume = 0;
             }
             Some(volume) if volume != request.volume => {
-                return refuse(Kind::Volume, "is on a second volume".to_owned());
+                return refuse(FormatLoss::Volume, "is on a second volume".to_owned());
             }
             _ => self.volume = Some(request.volume),
         }
@@ -304,19 +307,19 @@ impl Fitter {
         (Request { len: here, ..request }, Some(Request { offset: offset + here, len: len - here, ..request }))
     }
 
-    fn time(&mut self, time: u64, report: &mut ExportReport) -> Result<u64, Refusal> {
+    fn time(&mut self, time: u64, report: &mut ExportReport) -> Result<u64, FitRefusal> {
         if self.holds.tick == 0 {
             if self.losses.times {
                 return Ok(0);
             }
             // Version 2 of fio's log alone has no times, and only that takes the option.
-            return Err(Refusal { kind: Kind::Time, what: "has a time".to_owned() });
+            return Err(FitRefusal { kind: FormatLoss::Time, what: "has a time".to_owned() });
         }
         let mut kept = time;
         if time < self.latest && (self.holds.ordered || self.losses.raise) {
             if !self.losses.raise {
                 let what = "is dated before one in front of it".to_owned();
-                return Err(Refusal { kind: Kind::Backwards, what });
+                return Err(FitRefusal { kind: FormatLoss::Backwards, what });
             }
             kept = self.latest;
             report.raised_times += 1;

@@ -7,8 +7,8 @@
 //!
 //! Memory is constant, but for `oracle-general`, where it is proportional to the different pages.
 //!
-//! To add a format that is written, give it a file here with a type that implements [`Export`],
-//! what there is to know about it, and [`Writer`](exporter::Writer), what it makes of a request;
+//! To add a format that is written, give it a file here with a type that implements [`ExportFormat`],
+//! what there is to know about it, and [`FormatWriter`](exporter::Writer), what it makes of a request;
 //! and add that to the modules and to the list below. It names the format under which it is read
 //! again, and has its names.
 
@@ -26,13 +26,13 @@ mod spool;
 mod ssdsim;
 
 use crate::formats::FormatId;
-use crate::options::{FormatError, Options};
-use exporter::Writer;
-pub use exporter::{ExportError, Exporter};
+use crate::options::{FormatError, FormatOptions};
+use exporter::FormatWriter;
+pub use exporter::{ExportError, TraceExporter};
 pub use fit::ExportReport;
-use fit::Losses;
-pub use refusals::Refusals;
-use spec::Export;
+use fit::UserLosses;
+pub use refusals::ExportRefusals;
+use spec::ExportFormat;
 pub use spec::{ExportInfo, ExportSpec};
 
 macro_rules! exports {
@@ -43,13 +43,13 @@ macro_rules! exports {
 
         /// A format with its own options.
         #[derive(Clone, Debug, PartialEq, Eq)]
-        enum Any {
+        enum AnyWriter {
             $($format($module::$format),)+
         }
 
-        impl Any {
+        impl AnyWriter {
             /// Takes the options of one of [`EXPORTS`].
-            fn take(id: FormatId, options: &mut Options<'_>, losses: &mut Losses) -> Result<Self, FormatError> {
+            fn take(id: FormatId, options: &mut FormatOptions<'_>, losses: &mut UserLosses) -> Result<Self, FormatError> {
                 $(if id == $module::$format::INFO.id {
                     return Ok(Self::$format($module::$format::take(options, losses)?));
                 })+
@@ -80,7 +80,7 @@ macro_rules! exports {
                 }
             }
 
-            fn writer(&self) -> Box<dyn Writer> {
+            fn writer(&self) -> Box<dyn FormatWriter> {
                 match self {
                     $(Self::$format(format) => format.writer(),)+
                 }

@@ -6,11 +6,11 @@ use std::io::Write;
 
 use destage_plan::{Op, Request};
 
-use super::exporter::Writer;
-use super::fit::{Holds, Losses};
-use super::spec::{Export, ExportInfo};
+use super::exporter::FormatWriter;
+use super::fit::{FormatLimits, UserLosses};
+use super::spec::{ExportFormat, ExportInfo};
 use crate::formats::FormatId;
-use crate::options::{FormatError, Options};
+use crate::options::{FormatError, FormatOptions};
 
 /// Nanoseconds in a tick of Windows' file time.
 const TICK: u64 = 100;
@@ -18,7 +18,7 @@ const TICK: u64 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Msr;
 
-impl Export for Msr {
+impl ExportFormat for Msr {
     const INFO: ExportInfo = ExportInfo {
         id: FormatId::Msr,
         cannot: "flushes, discards, FUA, times finer than 100 ns, names of volumes",
@@ -26,18 +26,18 @@ impl Export for Msr {
         timeless: false,
     };
 
-    fn take(_options: &mut Options<'_>, _losses: &mut Losses) -> Result<Self, FormatError> {
+    fn take(_options: &mut FormatOptions<'_>, _losses: &mut UserLosses) -> Result<Self, FormatError> {
         Ok(Self)
     }
 
-    fn writer(&self) -> Box<dyn Writer> {
+    fn writer(&self) -> Box<dyn FormatWriter> {
         Box::new(*self)
     }
 }
 
-impl Writer for Msr {
-    fn holds(&self) -> Holds {
-        Holds {
+impl FormatWriter for Msr {
+    fn holds(&self) -> FormatLimits {
+        FormatLimits {
             flushes: false,
             discards: false,
             fua: false,

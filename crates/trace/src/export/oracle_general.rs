@@ -12,12 +12,12 @@ use destage_plan::{Op, PageGeometry, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::exporter::{SecondPass, Writer};
-use super::fit::{Holds, Losses};
-use super::spec::{Export, ExportInfo};
-use super::spool::Spool;
+use super::exporter::{FormatWriter, SecondPass};
+use super::fit::{FormatLimits, UserLosses};
+use super::spec::{ExportFormat, ExportInfo};
+use super::spool::SpoolFile;
 use crate::formats::FormatId;
-use crate::options::{FormatError, Options};
+use crate::options::{FormatError, FormatOptions};
 
 const RECORD_BYTES: usize = 24;
 /// Nanoseconds in a second.
@@ -36,7 +36,7 @@ const DEFAULT_PAGE_BYTES: u32 = 4096;
 
 /// Where volumes lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum VolumeStart {
     /// There is one.
     One,
     /// They lie over each other.
@@ -51,10 +51,10 @@ pub(super) struct OracleGeneral {
     op: Option<Op>,
     /// A power of two from 512 to 2^20.
     page_bytes: u32,
-    place: Place,
+    place: VolumeStart,
 }
 
-impl Export for OracleGeneral {
+impl ExportFormat for OracleGeneral {
     const INFO: ExportInfo = ExportInfo {
         id: FormatId::OracleGeneral,
         cannot: "flushes, discards, FUA, no bytes, parts of pages, times finer than 1 s or that run backwards, reads and \
@@ -67,7 +67,7 @@ impl Export for OracleGeneral {
         timeless: false,
     };
 
-    fn take(options: &mut Options<'_>, losses: &mut Losses) -> Result<Self, FormatError> {
+    fn take(options: &mut FormatOptions<'_>, losses: &mut UserLosses) -> Result<Self, FormatError> {
         let op = options.take("op").ok_or_else(|| {
             FormatError::new(
                 "format oracle-general does not tell reads from writes: give oracle-general:op=R, op=W or op=all",
@@ -91,7 +91,11 @@ impl Export for OracleGeneral {
                 page.ok_or_else(|| options.wrong("unit", text, "a power of two from 512 to 1048576"))?
             }
         };
-        let place = options.choose("volumes", Place::One, &[("merge", Place::Merged), ("apart", Place::Apart)])?;
+        let place = options.choose(
+            "volumes",
+            VolumeStart::One,
+            &[("merge", VolumeStart::Merged), ("apart", VolumeStart::Apart)],
+        )?;
         Ok(Self { op, page_bytes, place })
     }
 
@@ -99,36 +103,36 @@ impl Export for OracleGeneral {
         let op = self.op.map_or("all", |op| if op == Op::Read { "R" } else { "W" });
         let unit = (self.page_bytes != DEFAULT_PAGE_BYTES).then(|| format!("unit={}", self.page_bytes));
         let volumes = match self.place {
-            Place::One => None,
-            Place::Merged => Some("volumes=merge".to_owned()),
-            Place::Apart => Some("volumes=apart".to_owned()),
+            VolumeStart::One => None,
+            VolumeStart::Merged => Some("volumes=merge".to_owned()),
+            VolumeStart::Apart => Some("volumes=apart".to_owned()),
         };
         [format!("op={op}")].into_iter().chain(unit).chain(volumes).collect()
     }
 
     fn numbers_volumes(&self) -> bool {
-        self.place == Place::Apart
+        self.place == VolumeStart::Apart
     }
 
     fn merges_volumes(&self) -> bool {
-        self.place == Place::Merged
+        self.place == VolumeStart::Merged
     }
 
-    fn writer(&self) -> Box<dyn Writer> {
+    fn writer(&self) -> Box<dyn FormatWriter> {
         let geometry = PageGeometry::new(u64::from(self.page_bytes), 1).expect("a page size that was checked");
-        Box::new(Accesses { geometry, apart: self.place == Place::Apart })
+        Box::new(NextAccesses { geometry, apart: self.place == VolumeStart::Apart })
     }
 }
 
-struct Accesses {
+struct NextAccesses {
     geometry: PageGeometry,
     /// Volumes are kept apart.
     apart: bool,
 }
 
-impl Writer for Accesses {
-    fn holds(&self) -> Holds {
-        Holds {
+impl FormatWriter for NextAccesses {
+    fn holds(&self) -> FormatLimits {
+        FormatLimits {
             flushes: false,
             discards: false,
             fua: false,
@@ -176,7 +180,7 @@ impl Writer for Accesses {
 }
 
 /// Fills in the next accesses of the records in `spool` and writes them to `out`.
-fn complete(mut spool: Spool, out: &mut dyn Write) -> io::Result<()> {
+fn complete(mut spool: SpoolFile, out: &mut dyn Write) -> io::Result<()> {
     let record_bytes = RECORD_BYTES as u64;
     let records = spool.bytes() / record_bytes;
     let mut next: HashMap<u64, i64, FixedState> = HashMap::default();

@@ -4,12 +4,12 @@
 use std::fmt;
 
 use super::ExportSpec;
-use super::fit::{Kind, Losses, Refusal};
+use super::fit::{FitRefusal, FormatLoss, UserLosses};
 
 /// A kind of what the format cannot hold.
 #[derive(Clone, Debug)]
-struct Refused {
-    kind: Kind,
+struct RefusedKind {
+    kind: FormatLoss,
     /// The number of the first such request in the trace, from 1.
     first: u64,
     /// What that is.
@@ -19,16 +19,16 @@ struct Refused {
 
 /// Everything that a format cannot hold of a trace.
 #[derive(Clone, Debug)]
-pub struct Refusals {
+pub struct ExportRefusals {
     spec: ExportSpec,
     /// Each kind once, in the order in which the trace has them.
-    all: Vec<Refused>,
+    all: Vec<RefusedKind>,
     /// What the user gives up, with what was refused.
-    losses: Losses,
+    losses: UserLosses,
     merge: bool,
 }
 
-impl Refusals {
+impl ExportRefusals {
     pub(super) fn new(spec: &ExportSpec) -> Self {
         Self { spec: spec.clone(), all: Vec::new(), losses: spec.given_losses(), merge: false }
     }
@@ -38,19 +38,19 @@ impl Refusals {
     }
 
     /// Takes note of a request.
-    pub(super) fn add(&mut self, number: u64, refusal: Refusal) {
-        let Refusal { kind, what } = refusal;
+    pub(super) fn add(&mut self, number: u64, refusal: FitRefusal) {
+        let FitRefusal { kind, what } = refusal;
         if let Some(refused) = self.all.iter_mut().find(|refused| refused.kind == kind) {
             refused.count += 1;
         } else {
             kind.give_up(&mut self.losses, &mut self.merge);
-            self.all.push(Refused { kind, first: number, what, count: 1 });
+            self.all.push(RefusedKind { kind, first: number, what, count: 1 });
         }
     }
 
     /// How many requests were of each kind that was given up, once all are known.
-    pub(super) fn count(&mut self, of: impl Fn(Kind) -> u64) {
-        for refused in self.all.iter_mut().filter(|refused| refused.kind != Kind::Never) {
+    pub(super) fn count(&mut self, of: impl Fn(FormatLoss) -> u64) {
+        for refused in self.all.iter_mut().filter(|refused| refused.kind != FormatLoss::Never) {
             refused.count = of(refused.kind);
         }
     }
@@ -62,7 +62,7 @@ impl Refusals {
 
     /// The format with the options that write the trace, if there are such.
     pub fn remedy(&self) -> Option<String> {
-        if self.all.iter().any(|refused| refused.kind == Kind::Never) {
+        if self.all.iter().any(|refused| refused.kind == FormatLoss::Never) {
             return None;
         }
         let mut format = self.spec.with_losses(self.losses).to_string();
@@ -74,11 +74,11 @@ impl Refusals {
     }
 }
 
-impl fmt::Display for Refusals {
+impl fmt::Display for ExportRefusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.spec.id().name();
         let remedy = self.remedy();
-        if let [Refused { kind, first, what, count }] = &self.all[..] {
+        if let [RefusedKind { kind, first, what, count }] = &self.all[..] {
             write!(f, "request {first}: {what}")?;
             if let (Some(remedy), Some((_, purpose))) = (remedy, kind.option()) {
                 write!(f, ", which {name} cannot hold; give {remedy} to {purpose}")?;
@@ -89,7 +89,7 @@ impl fmt::Display for Refusals {
             Some(remedy) => write!(f, "{name} cannot hold all of this; give {remedy}, or some of these options")?,
             None => write!(f, "{name} cannot hold this, with whatever options")?,
         }
-        for Refused { kind, first, what, count } in &self.all {
+        for RefusedKind { kind, first, what, count } in &self.all {
             let others = match count - 1 {
                 0 => String::new(),
                 1 => ", as is another one".to_owned(),

@@ -5,11 +5,11 @@ use std::io::Write;
 
 use destage_plan::{Op, Request, SECTOR_BYTES};
 
-use super::exporter::Writer;
-use super::fit::{Holds, Losses};
-use super::spec::{Export, ExportInfo};
+use super::exporter::FormatWriter;
+use super::fit::{FormatLimits, UserLosses};
+use super::spec::{ExportFormat, ExportInfo};
 use crate::formats::FormatId;
-use crate::options::{FormatError, Options};
+use crate::options::{FormatError, FormatOptions};
 
 /// Nanoseconds in a microsecond.
 const TICK: u64 = 1000;
@@ -19,7 +19,7 @@ pub(super) struct RqCsv {
     merge: bool,
 }
 
-impl Export for RqCsv {
+impl ExportFormat for RqCsv {
     const INFO: ExportInfo = ExportInfo {
         id: FormatId::RqCsv,
         cannot: "parts of sectors, times finer than 1 us, more than one volume",
@@ -27,7 +27,7 @@ impl Export for RqCsv {
         timeless: false,
     };
 
-    fn take(options: &mut Options<'_>, _losses: &mut Losses) -> Result<Self, FormatError> {
+    fn take(options: &mut FormatOptions<'_>, _losses: &mut UserLosses) -> Result<Self, FormatError> {
         Ok(Self { merge: options.choose("volumes", false, &[("merge", true)])? })
     }
 
@@ -43,14 +43,14 @@ impl Export for RqCsv {
         self.merge
     }
 
-    fn writer(&self) -> Box<dyn Writer> {
+    fn writer(&self) -> Box<dyn FormatWriter> {
         Box::new(*self)
     }
 }
 
-impl Writer for RqCsv {
-    fn holds(&self) -> Holds {
-        Holds {
+impl FormatWriter for RqCsv {
+    fn holds(&self) -> FormatLimits {
+        FormatLimits {
             flushes: true,
             discards: true,
             fua: true,

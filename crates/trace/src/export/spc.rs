@@ -6,16 +6,16 @@ use std::io::Write;
 
 use destage_plan::{Op, Request, SECTOR_BYTES};
 
-use super::exporter::Writer;
-use super::fit::{Holds, Losses};
-use super::spec::{Export, ExportInfo};
+use super::exporter::FormatWriter;
+use super::fit::{FormatLimits, UserLosses};
+use super::spec::{ExportFormat, ExportInfo};
 use crate::formats::FormatId;
-use crate::options::{FormatError, Options};
+use crate::options::{FormatError, FormatOptions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spc;
 
-impl Export for Spc {
+impl ExportFormat for Spc {
     const INFO: ExportInfo = ExportInfo {
         id: FormatId::Spc,
         cannot: "flushes, discards, FUA, offsets inside sectors, times that run backwards, names of volumes",
@@ -23,18 +23,18 @@ impl Export for Spc {
         timeless: false,
     };
 
-    fn take(_options: &mut Options<'_>, _losses: &mut Losses) -> Result<Self, FormatError> {
+    fn take(_options: &mut FormatOptions<'_>, _losses: &mut UserLosses) -> Result<Self, FormatError> {
         Ok(Self)
     }
 
-    fn writer(&self) -> Box<dyn Writer> {
+    fn writer(&self) -> Box<dyn FormatWriter> {
         Box::new(*self)
     }
 }
 
-impl Writer for Spc {
-    fn holds(&self) -> Holds {
-        Holds {
+impl FormatWriter for Spc {
+    fn holds(&self) -> FormatLimits {
+        FormatLimits {
             flushes: false,
             discards: false,
             fua: false,

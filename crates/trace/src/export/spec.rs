@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use destage_plan::Op;
 
-use super::exporter::Writer;
-use super::fit::Losses;
-use super::{Any, EXPORTS};
+use super::exporter::FormatWriter;
+use super::fit::UserLosses;
+use super::{AnyWriter, EXPORTS};
 use crate::formats::{FormatId, suggestion};
-use crate::options::{FormatError, Options, split};
+use crate::options::{FormatError, FormatOptions, split};
 
 /// What there is to know about a format that can be written.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +35,11 @@ impl ExportInfo {
 }
 
 /// A format that can be written, with its own options.
-pub(super) trait Export: Clone + fmt::Debug + PartialEq + Eq {
+pub(super) trait ExportFormat: Clone + fmt::Debug + PartialEq + Eq {
     const INFO: ExportInfo;
 
     /// Takes its own options. It may add to what is given up.
-    fn take(options: &mut Options<'_>, losses: &mut Losses) -> Result<Self, FormatError>;
+    fn take(options: &mut FormatOptions<'_>, losses: &mut UserLosses) -> Result<Self, FormatError>;
 
     /// The options that are not as without being given, as they would be given.
     fn options(&self) -> Vec<String> {
@@ -56,17 +56,17 @@ pub(super) trait Export: Clone + fmt::Debug + PartialEq + Eq {
         false
     }
 
-    fn writer(&self) -> Box<dyn Writer>;
+    fn writer(&self) -> Box<dyn FormatWriter>;
 }
 
 /// A format to write and its options: `NAME` or `NAME:key=value,...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportSpec {
-    format: Any,
+    format: AnyWriter,
     /// As given.
-    losses: Losses,
+    losses: UserLosses,
     /// With what the format's own options mean besides.
-    all_losses: Losses,
+    all_losses: UserLosses,
 }
 
 impl ExportSpec {
@@ -81,16 +81,16 @@ impl ExportSpec {
     }
 
     /// What the user gives up, without what the format's own options mean besides.
-    pub(super) fn given_losses(&self) -> Losses {
+    pub(super) fn given_losses(&self) -> UserLosses {
         self.losses
     }
 
     /// The same format with other losses.
-    pub(super) fn with_losses(&self, losses: Losses) -> Self {
+    pub(super) fn with_losses(&self, losses: UserLosses) -> Self {
         Self { losses, ..self.clone() }
     }
 
-    pub(super) fn all_losses(&self) -> Losses {
+    pub(super) fn all_losses(&self) -> UserLosses {
         self.all_losses
     }
 
@@ -98,14 +98,14 @@ impl ExportSpec {
         self.format.merges_volumes()
     }
 
-    pub(super) fn writer(&self) -> Box<dyn Writer> {
+    pub(super) fn writer(&self) -> Box<dyn FormatWriter> {
         self.format.writer()
     }
 }
 
 /// What is given up of what a format cannot hold.
-fn losses(options: &mut Options<'_>, info: &ExportInfo) -> Result<Losses, FormatError> {
-    let mut losses = Losses::default();
+fn losses(options: &mut FormatOptions<'_>, info: &ExportInfo) -> Result<UserLosses, FormatError> {
+    let mut losses = UserLosses::default();
     if let Some(text) = options.take("drop") {
         for word in text.split('+') {
             let kind = Op::ALL.into_iter().find(|op| op.word() == word);
@@ -141,10 +141,10 @@ impl FromStr for ExportSpec {
                 names.join(", ")
             ))
         })?;
-        let mut options = Options::parse(info.id.name(), rest)?;
+        let mut options = FormatOptions::parse(info.id.name(), rest)?;
         let losses = losses(&mut options, info)?;
         let mut all_losses = losses;
-        let format = Any::take(info.id, &mut options, &mut all_losses)?;
+        let format = AnyWriter::take(info.id, &mut options, &mut all_losses)?;
         options.finish(info.options.iter().chain(ExportInfo::COMMON).copied())?;
         Ok(Self { format, losses, all_losses })
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes that are written one after the other, and then changed in place and read. Errors name the
 /// folder.
-pub(super) struct Spool {
+pub(super) struct SpoolFile {
     /// It has no name, where the file system can do that, so that nothing is left of it however the
     /// process ends.
     file: File,
@@ -14,7 +14,7 @@ pub(super) struct Spool {
     bytes: u64,
 }
 
-impl Spool {
+impl SpoolFile {
     /// An empty one in `folder`.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };

@@ -5,16 +5,16 @@ use std::io::Write;
 
 use destage_plan::{Op, Request, SECTOR_BYTES};
 
-use super::exporter::Writer;
-use super::fit::{Holds, Losses};
-use super::spec::{Export, ExportInfo};
+use super::exporter::FormatWriter;
+use super::fit::{FormatLimits, UserLosses};
+use super::spec::{ExportFormat, ExportInfo};
 use crate::formats::FormatId;
-use crate::options::{FormatError, Options};
+use crate::options::{FormatError, FormatOptions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ssdsim;
 
-impl Export for Ssdsim {
+impl ExportFormat for Ssdsim {
     const INFO: ExportInfo = ExportInfo {
         id: FormatId::Ssdsim,
         cannot: "flushes, discards, FUA, no bytes, parts of sectors, times that run backwards, names of volumes; \
@@ -23,18 +23,18 @@ impl Export for Ssdsim {
         timeless: false,
     };
 
-    fn take(_options: &mut Options<'_>, _losses: &mut Losses) -> Result<Self, FormatError> {
+    fn take(_options: &mut FormatOptions<'_>, _losses: &mut UserLosses) -> Result<Self, FormatError> {
         Ok(Self)
     }
 
-    fn writer(&self) -> Box<dyn Writer> {
+    fn writer(&self) -> Box<dyn FormatWriter> {
         Box::new(*self)
     }
 }
 
-impl Writer for Ssdsim {
-    fn holds(&self) -> Holds {
-        Holds {
+impl FormatWriter for Ssdsim {
+    fn holds(&self) -> FormatLimits {
+        FormatLimits {
             flushes: false,
             discards: false,
             fua: false,

@@ -10,10 +10,10 @@
 
 use destage_plan::Op;
 
-use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TableUnits, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Alibaba;
@@ -25,9 +25,9 @@ impl TextFormat for Alibaba {
         what: "Alibaba Cloud block traces of 2020, CSV",
         columns: "device,R|W,offset (B),length (B),time (us)",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::lines("", b',', |n| {
+        samples: &[FormatSample::lines("", b',', |n| {
             let op = ["W", "R", "R"][n as usize % 3];
             format!("{},{op},{},16384,{}", n % 5, scattered(n) * 4096, 1_580_000_000_000_000 + n * 350)
         })],
@@ -41,7 +41,7 @@ impl TextFormat for Alibaba {
         counts_from_boot: false,
     });
 
-    type Lines = Self;
+    type BlkparseLines = Self;
 
     fn lines(&self) -> Self {
         *self
@@ -50,13 +50,13 @@ impl TextFormat for Alibaba {
 
 impl LineFormat for Alibaba {
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<b','>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<b','>::new(line);
         let device = fields.number("the device")?;
         let op = match fields.text("the opcode")? {
             b"R" => Op::Read,
             b"W" => Op::Write,
-            text => return Err(Fault::field("the opcode", text, "R or W")),
+            text => return Err(FieldFault::field("the opcode", text, "R or W")),
         };
         let offset = fields.number("the offset")?;
         let len = fields.number("the length")?;
@@ -64,6 +64,6 @@ impl LineFormat for Alibaba {
         fields.end()?;
         let volume = sink.volumes.number(device)?;
         sink.push(time, volume, op, false, offset, len)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }

@@ -23,11 +23,11 @@
 
 use destage_plan::Op;
 
-use super::block_events::{Asked, rwbs};
-use crate::fields::{Fault, Fields, Parsed, TimeUnit, decimal_time, last_field, whole_number};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, Title, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use super::block_events::{EventRequest, rwbs};
+use crate::fields::{FieldFault, LineFields, ParsedLine, TimeUnit, decimal_time, last_field, whole_number};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TextFormat, TextTitle, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 /// Lies before the zero of the tool's clock, in nanoseconds: a request that completed at 0 was issued earlier.
 const BEFORE_ZERO: u64 = 1 << 60;
@@ -42,9 +42,9 @@ impl TextFormat for Biosnoop {
         what: "output of bcc's biosnoop, in Python or C",
         columns: "TIME(s) COMM PID DISK T SECTOR (512 B) BYTES [P] [QUE(ms)] LAT(ms)",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::lines("", b' ', |n| {
+        samples: &[FormatSample::lines("", b' ', |n| {
             format!(
                 "{n}.{:06} fio 2211 sd{} {} {} 4096 0.{n:02}",
                 n * 17,
@@ -55,9 +55,10 @@ impl TextFormat for Biosnoop {
         })],
     };
 
-    const TITLE: Option<Title> = Some(Title { begins: |text| title(text).is_some(), called: "output of biosnoop" });
+    const TITLE: Option<TextTitle> =
+        Some(TextTitle { begins: |text| title(text).is_some(), called: "output of biosnoop" });
 
-    type Lines = BiosnoopLines;
+    type BlkparseLines = BiosnoopLines;
 
     fn lines(&self) -> BiosnoopLines {
         BiosnoopLines { passed_over: 0 }
@@ -76,7 +77,7 @@ pub(crate) struct BiosnoopLines {
 }
 
 impl LineFormat for BiosnoopLines {
-    fn header(&mut self, line: &[u8]) -> Parsed<bool> {
+    fn header(&mut self, line: &[u8]) -> ParsedLine<bool> {
         check_title(line)?;
         Ok(title(line).is_some())
     }
@@ -85,12 +86,12 @@ impl LineFormat for BiosnoopLines {
         self.passed_over
     }
 
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
         if line.trim_ascii_start().starts_with(b"TIME(") {
             check_title(line)?;
         }
         if line.starts_with(b"Attach") && memchr::memmem::find(line, b" probe").is_some() {
-            return Ok(Line::Other);
+            return Ok(LineKind::Other);
         }
         let mut columns = BiosnoopColumns { left: line };
         // A process may hold blanks, so the columns behind it are read from the end.
@@ -105,41 +106,41 @@ impl LineFormat for BiosnoopLines {
         let (sector, kind) = (columns.last("SECTOR")?, columns.last("T")?);
         let (disk, pid) = (columns.last("DISK")?, columns.last("PID")?);
         whole_number("PID", pid)?;
-        let mut start = Fields::<b' '>::new(columns.left);
+        let mut start = LineFields::<b' '>::new(columns.left);
         let completed = start.time("TIME(s)", TimeUnit::Seconds)?;
         start.skip("COMM")?;
         if !latency.contains(&b'.') {
-            return Err(Fault::field("LAT(ms)", latency, "milliseconds with decimals such as 0.74"));
+            return Err(FieldFault::field("LAT(ms)", latency, "milliseconds with decimals such as 0.74"));
         }
         let latency = decimal_time("LAT(ms)", latency, TimeUnit::Millis)?;
         let issued = completed.checked_add(BEFORE_ZERO).and_then(|time| time.checked_sub(latency));
-        let issued =
-            issued.ok_or_else(|| Fault::new("TIME(s) less LAT(ms) is not within 36 years of the zero of the clock"))?;
+        let issued = issued
+            .ok_or_else(|| FieldFault::new("TIME(s) less LAT(ms) is not within 36 years of the zero of the clock"))?;
         let bytes = whole_number("BYTES", bytes)?;
-        let mut asked = rwbs(kind).map_err(|_| Fault::field("T", kind, "R, W, or RWBS letters such as WS"))?;
+        let mut asked = rwbs(kind).map_err(|_| FieldFault::field("T", kind, "R, W, or RWBS letters such as WS"))?;
         if asked.op.is_none() && !asked.flush_before {
             self.passed_over += 1;
-            return Ok(Line::Data);
+            return Ok(LineKind::Data);
         }
         let range = if bytes == 0 {
             if asked.op == Some(Op::Discard) {
-                return Err(Fault::field("BYTES", b"0", "the bytes of a discard"));
+                return Err(FieldFault::field("BYTES", b"0", "the bytes of a discard"));
             }
-            asked = Asked { flush_before: true, op: None, fua: false };
+            asked = EventRequest { flush_before: true, op: None, fua: false };
             None
         } else {
-            Some((Fields::<b' '>::new(sector).sectors("SECTOR")?, bytes))
+            Some((LineFields::<b' '>::new(sector).sectors("SECTOR")?, bytes))
         };
         let volume = sink.volumes.text(disk)?;
         asked.requests(range).try_for_each(|(op, fua, offset, len)| sink.push(issued, volume, op, fua, offset, len))?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }
 
 /// Refuses the columns of a tool that tells neither addresses nor lengths.
-fn check_title(line: &[u8]) -> Parsed<()> {
+fn check_title(line: &[u8]) -> ParsedLine<()> {
     match title(line) {
-        Some(title) if title.starts_with(b"TIME(ms)") => Err(Fault::fatal(
+        Some(title) if title.starts_with(b"TIME(ms)") => Err(FieldFault::fatal(
             "bpftrace's biosnoop.bt tells neither sectors nor bytes; record with bcc's biosnoop, or with bpftrace's \
              tracepoint block:block_rq_issue into a table that --format columns describes",
         )),
@@ -153,9 +154,9 @@ struct BiosnoopColumns<'a> {
 }
 
 impl<'a> BiosnoopColumns<'a> {
-    fn last(&mut self, name: &str) -> Parsed<&'a [u8]> {
+    fn last(&mut self, name: &str) -> ParsedLine<&'a [u8]> {
         let (last, left) = last_field(self.left);
         self.left = left;
-        if last.is_empty() { Err(Fault::new(format!("the line has no column {name}"))) } else { Ok(last) }
+        if last.is_empty() { Err(FieldFault::new(format!("the line has no column {name}"))) } else { Ok(last) }
     }
 }

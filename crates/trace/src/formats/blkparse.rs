@@ -18,19 +18,19 @@
 //! command passed through to the device, whose range blkparse does not show: no request. Zone
 //! commands (`Z`) are not read: an error.
 //!
-//! Before the events blkparse can print `Input file ... added`, after them a summary (from
+//! Before the events blkparse can print `TraceInput file ... added`, after them a summary (from
 //! `CPU0 (...)` or `Total (...)` on); both are passed over.
 
-use super::block_events::{Event, Seen, device, range, rwbs};
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::options::{FormatError, Options};
-use crate::sink::Sink;
+use super::block_events::{BlockAction, SeenActions, device, range, rwbs};
+use crate::fields::{BLANKS, FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::options::{FormatError, FormatOptions};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Blkparse {
-    event: Event,
+    event: BlockAction,
 }
 
 impl TextFormat for Blkparse {
@@ -40,18 +40,18 @@ impl TextFormat for Blkparse {
         what: "the default text output of blkparse",
         columns: "major,minor cpu sequence time (s) process action RWBS sector + sectors [process]",
         options: &["event=D|Q|G|I|C: the action whose lines are requests (default D, issue to the device)"],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &["blkparse:event=Q", "blkparse:event=C"],
-        samples: &[Sample::lines("", b' ', |n| {
+        samples: &[FormatSample::lines("", b' ', |n| {
             let action = ["Q", "D"][n as usize % 2];
             format!("8,{} 1 {n} 0.{n:09} 500 {action} WS {} + 8 [sync]", n % 2 * 16, scattered(n) * 8)
         })],
     };
 
-    type Lines = Lines;
+    type BlkparseLines = Lines;
 
-    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
-        Ok(Self { event: Event::take(options)? })
+    fn take(options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
+        Ok(Self { event: BlockAction::take(options)? })
     }
 
     fn options(&self) -> Vec<String> {
@@ -59,28 +59,28 @@ impl TextFormat for Blkparse {
     }
 
     fn lines(&self) -> Lines {
-        Lines { event: self.event.letter(), seen: Seen::new(), in_summary: false }
+        Lines { event: self.event.letter(), seen: SeenActions::new(), in_summary: false }
     }
 }
 
 pub(crate) struct Lines {
     event: u8,
-    seen: Seen,
+    seen: SeenActions,
     in_summary: bool,
 }
 
 impl LineFormat for Lines {
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<BLANKS>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<BLANKS>::new(line);
         let first = fields.text("the device")?;
         let Some((major, minor)) = device(first) else {
             if first == b"Total" || (first.starts_with(b"CPU") && first[3..].iter().all(u8::is_ascii_digit)) {
                 self.in_summary = true;
             }
             if self.in_summary || (first == b"Input" && fields.next() == Some(b"file")) {
-                return Ok(Line::Other);
+                return Ok(LineKind::Other);
             }
-            return Err(Fault::field("the device", first, "major,minor"));
+            return Err(FieldFault::field("the device", first, "major,minor"));
         };
         self.in_summary = false;
         fields.skip("the CPU")?;
@@ -89,16 +89,16 @@ impl LineFormat for Lines {
         fields.skip("the process")?;
         let action = fields.text("the action")?;
         if !action.iter().all(u8::is_ascii_alphabetic) {
-            return Err(Fault::field("the action", action, "one or two letters"));
+            return Err(FieldFault::field("the action", action, "one or two letters"));
         }
         self.seen.count(action[0]);
         if action != [self.event] {
-            return Ok(Line::Data);
+            return Ok(LineKind::Data);
         }
         let asked = rwbs(fields.text("RWBS")?)?;
         let range = range(&mut fields)?;
         asked.push(time, (major, minor), range, sink)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 
     fn why_none(&self) -> Option<String> {

@@ -3,27 +3,27 @@
 
 use destage_plan::Op;
 
-use crate::fields::{BLANKS, Fault, Fields, Parsed, whole_number};
-use crate::options::{FormatError, Options};
-use crate::sink::Sink;
+use crate::fields::{BLANKS, FieldFault, LineFields, ParsedLine, whole_number};
+use crate::options::{FormatError, FormatOptions};
+use crate::sink::RequestSink;
 
 /// The actions of which each request has one event with its range.
 const EVENTS: &[u8] = b"QGIDC";
 
 /// The action that is a request, by its letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event(u8);
+pub(crate) struct BlockAction(u8);
 
-impl Default for Event {
+impl Default for BlockAction {
     /// Issue to the device.
     fn default() -> Self {
         Self(b'D')
     }
 }
 
-impl Event {
+impl BlockAction {
     /// The one that the option `event` gives.
-    pub(crate) fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+    pub(crate) fn take(options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
         let Some(text) = options.take("event") else { return Ok(Self::default()) };
         match text.as_bytes() {
             &[event] if EVENTS.contains(&event) => Ok(Self(event)),
@@ -43,7 +43,7 @@ impl Event {
 
 /// What an event asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct EventRequest {
     /// A flush comes first: a request of its own.
     pub(crate) flush_before: bool,
     /// What is asked of the range, if anything.
@@ -51,7 +51,7 @@ pub(crate) struct Asked {
     pub(crate) fua: bool,
 }
 
-impl Asked {
+impl EventRequest {
     /// The requests of which an event consists, with their ranges in bytes: none, a flush, one with
     /// the event's range or both. An event without a range asks nothing but a flush.
     pub(crate) fn requests(self, range: Option<(u64, u64)>) -> impl Iterator<Item = (Op, bool, u64, u64)> {
@@ -66,8 +66,8 @@ impl Asked {
         time: u64,
         (major, minor): (u64, u64),
         range: Option<(u64, u64)>,
-        sink: &mut Sink<'_>,
-    ) -> Parsed<()> {
+        sink: &mut RequestSink<'_>,
+    ) -> ParsedLine<()> {
         self.requests(range).try_for_each(|(op, fua, offset, len)| {
             let volume = volume(sink, major, minor)?;
             sink.push(time, volume, op, fua, offset, len)
@@ -77,7 +77,7 @@ impl Asked {
 
 /// The volume of a device by its numbers, called `major,minor`.
 #[inline]
-pub(crate) fn volume(sink: &mut Sink<'_>, major: u64, minor: u64) -> Parsed<u32> {
+pub(crate) fn volume(sink: &mut RequestSink<'_>, major: u64, minor: u64) -> ParsedLine<u32> {
     sink.volumes.number_named(major << 32 | minor, |_| format!("{major},{minor}"))
 }
 
@@ -89,9 +89,10 @@ pub(crate) fn device(text: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// Returns what the letters ask in which the kernel tells kinds of requests (RWBS).
-pub(crate) fn rwbs(text: &[u8]) -> Parsed<Asked> {
-    let wrong =
-        || Fault::field("RWBS", text, "an optional F, one of R, W, D or N, then flags out of F, A, S, M, U, B, E, P");
+pub(crate) fn rwbs(text: &[u8]) -> ParsedLine<EventRequest> {
+    let wrong = || {
+        FieldFault::field("RWBS", text, "an optional F, one of R, W, D or N, then flags out of F, A, S, M, U, B, E, P")
+    };
     let (mut flush_before, rest) = match text {
         [b'F', rest @ ..] => (true, rest),
         _ => (false, text),
@@ -102,7 +103,7 @@ pub(crate) fn rwbs(text: &[u8]) -> Parsed<Asked> {
         [b'R', flags @ ..] => (Some(Op::Read), flags),
         [b'W', flags @ ..] => (Some(Op::Write), flags),
         [b'D', flags @ ..] => (Some(Op::Discard), flags),
-        [b'Z', ..] => return Err(Fault::field("RWBS", text, "no zone command: these are not read")),
+        [b'Z', ..] => return Err(FieldFault::field("RWBS", text, "no zone command: these are not read")),
         _ => return Err(wrong()),
     };
     let mut fua = false;
@@ -117,34 +118,34 @@ pub(crate) fn rwbs(text: &[u8]) -> Parsed<Asked> {
             _ => return Err(wrong()),
         }
     }
-    Ok(Asked { flush_before, op, fua: fua && op == Some(Op::Write) })
+    Ok(EventRequest { flush_before, op, fua: fua && op == Some(Op::Write) })
 }
 
 /// Reads `sector + sectors`, in bytes. Anything else (a process in brackets, a length and a command in parentheses) is no
 /// range, and neither is one of no sectors.
-pub(crate) fn range(fields: &mut Fields<'_, BLANKS>) -> Parsed<Option<(u64, u64)>> {
+pub(crate) fn range(fields: &mut LineFields<'_, BLANKS>) -> ParsedLine<Option<(u64, u64)>> {
     let sector = match fields.next() {
         Some(text) if text.first().is_some_and(u8::is_ascii_digit) => text,
         None | Some([b'[' | b'(', ..]) => return Ok(None),
-        Some(text) => return Err(Fault::field("the sector", text, "sector + sectors, or [process]")),
+        Some(text) => return Err(FieldFault::field("the sector", text, "sector + sectors, or [process]")),
     };
     match fields.next() {
         Some(b"+") => {}
         None | Some([b'[' | b'(', ..]) => return Ok(None),
-        Some(text) => return Err(Fault::field("the text after the sector", text, "+")),
+        Some(text) => return Err(FieldFault::field("the text after the sector", text, "+")),
     }
     let len = fields.sectors("the number of sectors")?;
     // Kernels give a flush the sector -1.
     if len == 0 {
         return whole_number("the sector", sector).map(|_| None);
     }
-    Ok(Some((Fields::<BLANKS>::new(sector).sectors("the sector")?, len)))
+    Ok(Some((LineFields::<BLANKS>::new(sector).sectors("the sector")?, len)))
 }
 
 /// Events of each action by its first letter, to say what a file without the chosen event holds.
-pub(crate) struct Seen([u64; 128]);
+pub(crate) struct SeenActions([u64; 128]);
 
-impl Seen {
+impl SeenActions {
     pub(crate) const fn new() -> Self {
         Self([0; 128])
     }

@@ -27,23 +27,23 @@
 
 use std::fmt;
 
-use super::block_events::Asked;
+use super::block_events::EventRequest;
 use super::row_kinds::{self, RowKinds};
 use super::row_values::{moment, scaled};
-use crate::error::{Place, TraceError};
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, all_blank, shown};
-use crate::format::{Finding, Format, FormatInfo, HEAD, Opening, Sample, Sign, scattered};
-use crate::lines::{Line, LineFormat, LineSource};
+use crate::error::{FilePlace, TraceError};
+use crate::fields::{BLANKS, FieldFault, LineFields, ParsedLine, TimeUnit, all_blank, shown};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, FormatSign, HEAD, TraceFormat, TraceOpening, scattered};
+use crate::lines::{LineFormat, LineKind, LineSource};
 use crate::options::FormatError;
-use crate::sink::Sink;
-use crate::source::Source;
+use crate::sink::RequestSink;
+use crate::source::TraceSource;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Columns {
-    table: Table,
+    table: TableDescription,
 }
 
-impl Format for Columns {
+impl TraceFormat for Columns {
     const INFO: FormatInfo = FormatInfo {
         name: "columns",
         aliases: &[],
@@ -53,18 +53,18 @@ impl Format for Columns {
             "ts=s|ms|us|ns|filetime, dev, off=UNIT, len=UNIT, op, op(VALUE=KIND,...), only(VALUE,...), _: the columns in order",
             "op=KIND, sign=R|W (what a minus sign before the offset says), sep=comma|tab|semicolon|blanks, skip=LINES: settings",
         ],
-        finding: Finding::Never,
+        finding: FormatFinding::Never,
         examples: &[
             "columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)",
             "columns:ts=s,op,off=pages4k,_,len=pages4k,dev,sep=semicolon,skip=1",
         ],
-        samples: &[Sample::lines("", b';', |n| {
+        samples: &[FormatSample::lines("", b';', |n| {
             format!("{}.5;{};{};4096;{}", n * 24, n % 2, scattered(n) * 4096, n % 2)
         })
         .not_found()],
     };
 
-    const SIGN: Sign = Sign::None;
+    const SIGN: FormatSign = FormatSign::None;
 
     fn plain() -> Option<Self> {
         None
@@ -74,7 +74,8 @@ impl Format for Columns {
         let description = text.ok_or_else(|| {
             FormatError::new("format columns: describe them, such as columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)")
         })?;
-        let table = Table::parse(description).map_err(|e| FormatError::new(format!("format columns: {e}")))?;
+        let table =
+            TableDescription::parse(description).map_err(|e| FormatError::new(format!("format columns: {e}")))?;
         Ok(Self { table })
     }
 
@@ -82,23 +83,23 @@ impl Format for Columns {
         vec![self.table.to_string()]
     }
 
-    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
-        let Opening { mut input, lenient, .. } = opening;
+    fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError> {
+        let TraceOpening { mut input, lenient, .. } = opening;
         let separator = self.table.separator(input.look_ahead(HEAD)?);
-        let separator = separator.map_err(|reason| TraceError::new(input.file(), Place::File, reason))?;
+        let separator = separator.map_err(|reason| TraceError::new(input.file(), FilePlace::File, reason))?;
         let table = self.table.clone();
         Ok(match separator {
-            b',' => Box::new(LineSource::new(Lines::<b','> { table, passed_over: 0 }, input, lenient)),
-            b'\t' => Box::new(LineSource::new(Lines::<b'\t'> { table, passed_over: 0 }, input, lenient)),
-            b';' => Box::new(LineSource::new(Lines::<b';'> { table, passed_over: 0 }, input, lenient)),
-            _ => Box::new(LineSource::new(Lines::<BLANKS> { table, passed_over: 0 }, input, lenient)),
+            b',' => Box::new(LineSource::new(TableLines::<b','> { table, passed_over: 0 }, input, lenient)),
+            b'\t' => Box::new(LineSource::new(TableLines::<b'\t'> { table, passed_over: 0 }, input, lenient)),
+            b';' => Box::new(LineSource::new(TableLines::<b';'> { table, passed_over: 0 }, input, lenient)),
+            _ => Box::new(LineSource::new(TableLines::<BLANKS> { table, passed_over: 0 }, input, lenient)),
         })
     }
 }
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Column {
+enum TableColumn {
     Pass,
     Time(TimeUnit),
     Device,
@@ -112,12 +113,12 @@ enum Column {
 
 /// The description of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Table {
-    columns: Vec<Column>,
+struct TableDescription {
+    columns: Vec<TableColumn>,
     separator: Option<u8>,
     skip: u64,
     /// The kind of all requests, where no column tells it.
-    kind: Option<Asked>,
+    kind: Option<EventRequest>,
     /// Gives the kinds that an offset tells by its sign, where no column does.
     signs: Option<SignKinds>,
 }
@@ -125,8 +126,8 @@ struct Table {
 /// Gives the kinds of requests whose offsets have a minus sign, and of all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SignKinds {
-    minus: Asked,
-    others: Asked,
+    minus: EventRequest,
+    others: EventRequest,
 }
 
 const SEPARATORS: [(&str, u8); 4] = [("comma", b','), ("tab", b'\t'), ("semicolon", b';'), ("blanks", BLANKS)];
@@ -182,7 +183,7 @@ fn items(text: &str) -> Result<Vec<&str>, String> {
     Ok(items)
 }
 
-impl Table {
+impl TableDescription {
     /// Parses what follows `columns:`.
     fn parse(text: &str) -> Result<Self, String> {
         let mut table = Self { columns: Vec::new(), separator: None, skip: 0, kind: None, signs: None };
@@ -193,14 +194,14 @@ impl Table {
                 _ => (item, None),
             };
             match (key, value) {
-                ("_", None) => table.columns.push(Column::Pass),
-                ("dev", None) => table.columns.push(Column::Device),
+                ("_", None) => table.columns.push(TableColumn::Pass),
+                ("dev", None) => table.columns.push(TableColumn::Device),
                 ("ts", Some(unit)) => {
-                    table.columns.push(Column::Time(named(&TIME_UNITS, "ts: the unit", unit)?));
+                    table.columns.push(TableColumn::Time(named(&TIME_UNITS, "ts: the unit", unit)?));
                 }
-                ("off", Some(unit)) => table.columns.push(Column::Offset(size_unit("off", unit)?)),
-                ("len", Some(unit)) => table.columns.push(Column::Length(size_unit("len", unit)?)),
-                ("op", None) => table.columns.push(Column::Kind(RowKinds::Words)),
+                ("off", Some(unit)) => table.columns.push(TableColumn::Offset(size_unit("off", unit)?)),
+                ("len", Some(unit)) => table.columns.push(TableColumn::Length(size_unit("len", unit)?)),
+                ("op", None) => table.columns.push(TableColumn::Kind(RowKinds::Words)),
                 ("op", Some(kind)) => {
                     if table.kind.replace(row_kinds::parse(kind)?).is_some() {
                         return Err("op= is given twice".to_owned());
@@ -233,10 +234,10 @@ impl Table {
                     return Err(format!("{key} needs a unit, such as {key}={}", example(key)));
                 }
                 _ => match item.strip_suffix(')').and_then(|item| item.split_once('(')) {
-                    Some(("op", inside)) => table.columns.push(Column::Kind(RowKinds::parse(inside)?)),
+                    Some(("op", inside)) => table.columns.push(TableColumn::Kind(RowKinds::parse(inside)?)),
                     Some(("only", inside)) => {
                         let values = inside.split([',', ';']).map(str::to_owned);
-                        table.columns.push(Column::Only(values.filter(|value| !value.is_empty()).collect()));
+                        table.columns.push(TableColumn::Only(values.filter(|value| !value.is_empty()).collect()));
                     }
                     _ => {
                         return Err(format!(
@@ -254,13 +255,13 @@ impl Table {
     }
 
     fn check(&self) -> Result<(), String> {
-        let count = |is: fn(&Column) -> bool| self.columns.iter().filter(|c| is(c)).count();
+        let count = |is: fn(&TableColumn) -> bool| self.columns.iter().filter(|c| is(c)).count();
         let once = [
-            ("ts", count(|c| matches!(c, Column::Time(_)))),
-            ("dev", count(|c| matches!(c, Column::Device))),
-            ("off", count(|c| matches!(c, Column::Offset(_)))),
-            ("len", count(|c| matches!(c, Column::Length(_)))),
-            ("op", count(|c| matches!(c, Column::Kind(_)))),
+            ("ts", count(|c| matches!(c, TableColumn::Time(_)))),
+            ("dev", count(|c| matches!(c, TableColumn::Device))),
+            ("off", count(|c| matches!(c, TableColumn::Offset(_)))),
+            ("len", count(|c| matches!(c, TableColumn::Length(_)))),
+            ("op", count(|c| matches!(c, TableColumn::Kind(_)))),
         ];
         // Seconds and nanoseconds, and major and minor numbers, may stand in columns of their own.
         let is_too_often = |(name, n): &&(&str, usize)| *n > if matches!(*name, "ts" | "dev") { 2 } else { 1 };
@@ -327,20 +328,20 @@ fn example(item: &str) -> &'static str {
     if item == "ts" { "ms" } else { "bytes" }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for TableDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = |unit: u64| name_of(&SIZE_UNITS, unit).map_or_else(|| unit.to_string(), str::to_owned);
         let mut items: Vec<String> = self
             .columns
             .iter()
             .map(|column| match column {
-                Column::Pass => "_".to_owned(),
-                Column::Time(unit) => format!("ts={}", name_of(&TIME_UNITS, *unit).unwrap_or("s")),
-                Column::Device => "dev".to_owned(),
-                Column::Offset(unit) => format!("off={}", size(*unit)),
-                Column::Length(unit) => format!("len={}", size(*unit)),
-                Column::Kind(kinds) => kinds.to_string(),
-                Column::Only(values) => format!("only({})", values.join(",")),
+                TableColumn::Pass => "_".to_owned(),
+                TableColumn::Time(unit) => format!("ts={}", name_of(&TIME_UNITS, *unit).unwrap_or("s")),
+                TableColumn::Device => "dev".to_owned(),
+                TableColumn::Offset(unit) => format!("off={}", size(*unit)),
+                TableColumn::Length(unit) => format!("len={}", size(*unit)),
+                TableColumn::Kind(kinds) => kinds.to_string(),
+                TableColumn::Only(values) => format!("only({})", values.join(",")),
             })
             .collect();
         if let Some(kind) = self.kind {
@@ -360,13 +361,13 @@ impl fmt::Display for Table {
 }
 
 /// A described table whose columns `SEP` separates.
-struct Lines<const SEP: u8> {
-    table: Table,
+struct TableLines<const SEP: u8> {
+    table: TableDescription,
     /// Counts the rows that are no requests.
     passed_over: u64,
 }
 
-impl<const SEP: u8> LineFormat for Lines<SEP> {
+impl<const SEP: u8> LineFormat for TableLines<SEP> {
     fn skip_lines(&self) -> u64 {
         self.table.skip
     }
@@ -375,43 +376,43 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
         self.passed_over
     }
 
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<SEP>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<SEP>::new(line);
         let (mut time, mut device, mut minor) = (0_u64, None, None);
         let (mut offset, mut len) = ((&b""[..], 1), (&b""[..], 1));
         let mut kind = self.table.kind;
         for column in &self.table.columns {
             match column {
-                Column::Pass => fields.skip("an ignored column (_)")?,
-                Column::Time(unit) => {
+                TableColumn::Pass => fields.skip("an ignored column (_)")?,
+                TableColumn::Time(unit) => {
                     let text = fields.text("ts")?;
                     time = time.checked_add(moment(text, *unit)?).ok_or_else(|| {
-                        Fault::field(
+                        FieldFault::field(
                             "ts",
                             text,
                             "a time that makes less than 2^64 nanoseconds with the other column ts",
                         )
                     })?;
                 }
-                Column::Device if device.is_some() => minor = Some(fields.text("dev")?),
-                Column::Device => device = Some(fields.text("dev")?),
+                TableColumn::Device if device.is_some() => minor = Some(fields.text("dev")?),
+                TableColumn::Device => device = Some(fields.text("dev")?),
                 // A flush needs none, and its kind may come later.
-                Column::Offset(unit) => offset = (fields.next().unwrap_or_default(), *unit),
-                Column::Length(unit) => len = (fields.next().unwrap_or_default(), *unit),
-                Column::Kind(kinds) => {
+                TableColumn::Offset(unit) => offset = (fields.next().unwrap_or_default(), *unit),
+                TableColumn::Length(unit) => len = (fields.next().unwrap_or_default(), *unit),
+                TableColumn::Kind(kinds) => {
                     let asked = kinds.of(fields.text("op")?)?;
                     // What a row that is no request has further on does not matter.
                     if asked.op.is_none() && !asked.flush_before {
                         self.passed_over += 1;
-                        return Ok(Line::Data);
+                        return Ok(LineKind::Data);
                     }
                     kind = Some(asked);
                 }
-                Column::Only(values) => {
+                TableColumn::Only(values) => {
                     let text = fields.text("the column only(...)")?;
                     if !values.iter().any(|value| value.as_bytes() == text) {
                         self.passed_over += 1;
-                        return Ok(Line::Data);
+                        return Ok(LineKind::Data);
                     }
                 }
             }
@@ -423,7 +424,7 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
         }
         // The description was checked to name the kind.
         let Some(asked) = kind else {
-            return Err(Fault::fatal("nothing says what kind of request it is"));
+            return Err(FieldFault::fatal("nothing says what kind of request it is"));
         };
         let range = if asked.op.is_some() {
             let bytes = scaled("len", len.0, len.1)?;
@@ -439,14 +440,14 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
             (None, _) => 0,
         };
         match (asked, range) {
-            (Asked { flush_before: false, op: Some(op), fua }, Some((offset, len))) => {
+            (EventRequest { flush_before: false, op: Some(op), fua }, Some((offset, len))) => {
                 sink.push(time, volume, op, fua, offset, len)?;
             }
             _ => asked
                 .requests(range)
                 .try_for_each(|(op, fua, offset, len)| sink.push(time, volume, op, fua, offset, len))?,
         }
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }
 
@@ -462,19 +463,19 @@ mod tests {
             "off=pages4k,len=pages4k,op=W",
             "ts=s,op,off=sectors,len=sectors,sep=blanks",
         ] {
-            let table = Table::parse(text).unwrap();
+            let table = TableDescription::parse(text).unwrap();
             assert_eq!(table.to_string(), text);
-            assert_eq!(Table::parse(&table.to_string()).unwrap(), table);
+            assert_eq!(TableDescription::parse(&table.to_string()).unwrap(), table);
         }
         assert_eq!(
-            Table::parse("skip=1,off=512,sep=tab,len=1,op(a=R;b=W)").unwrap().to_string(),
+            TableDescription::parse("skip=1,off=512,sep=tab,len=1,op(a=R;b=W)").unwrap().to_string(),
             "off=sectors,len=bytes,op(a=R,b=W),sep=tab,skip=1"
         );
     }
 
     #[test]
     fn wrong_descriptions_say_what_would_be_right() {
-        let wrong = |text: &str| Table::parse(text).unwrap_err();
+        let wrong = |text: &str| TableDescription::parse(text).unwrap_err();
         assert_eq!(wrong("ts=ms,len=bytes,op"), "there is no column off: it is required, such as off=bytes");
         assert!(wrong("off=bytes,len=bytes").contains("add a column op"));
         assert!(wrong("off=bytes,len=bytes,op,op=R").contains("a column op too"));
@@ -498,7 +499,7 @@ mod tests {
 
     #[test]
     fn the_separator_is_found_where_only_one_fits() {
-        let table = Table::parse("ts=s,off=bytes,len=bytes,op").unwrap();
+        let table = TableDescription::parse("ts=s,off=bytes,len=bytes,op").unwrap();
         assert_eq!(table.separator(b"1,2,3,R\n"), Ok(b','));
         assert_eq!(table.separator(b"\n 1 2\t3 R\r\n"), Ok(b' '));
         assert_eq!(table.separator(b"1\t2\t3\tR"), Ok(b'\t'));

@@ -12,10 +12,10 @@
 
 use destage_plan::{Op, SECTOR_BYTES};
 
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{BLANKS, FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TableUnits, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Diskmon;
@@ -27,9 +27,9 @@ impl TextFormat for Diskmon {
         what: "logs of the Windows tool DiskMon",
         columns: "sequence, time (s), duration, disk, Read|Write, sector (512 B), length (512 B); tabs",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::lines("", b'\t', |n| {
+        samples: &[FormatSample::lines("", b'\t', |n| {
             let op = ["Write", "Read", "Read"][n as usize % 3];
             format!("{n}\t{}.5\t0.0001\t{}\t{op}\t{}\t16", n / 3, n % 2, scattered(n) * 8)
         })],
@@ -43,7 +43,7 @@ impl TextFormat for Diskmon {
         counts_from_boot: false,
     });
 
-    type Lines = Self;
+    type BlkparseLines = Self;
 
     fn lines(&self) -> Self {
         *self
@@ -52,8 +52,8 @@ impl TextFormat for Diskmon {
 
 impl LineFormat for Diskmon {
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<BLANKS>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<BLANKS>::new(line);
         fields.number("the sequence")?;
         let time = fields.time("the time", TimeUnit::Seconds)?;
         fields.skip("the duration")?;
@@ -61,13 +61,13 @@ impl LineFormat for Diskmon {
         let op = match fields.text("the request")? {
             b"Read" => Op::Read,
             b"Write" => Op::Write,
-            text => return Err(Fault::field("the request", text, "Read or Write")),
+            text => return Err(FieldFault::field("the request", text, "Read or Write")),
         };
         let offset = fields.sectors("the sector")?;
         let len = fields.sectors("the length")?;
         fields.end()?;
         let volume = sink.volumes.number(disk)?;
         sink.push(time, volume, op, false, offset, len)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }

@@ -10,10 +10,10 @@
 
 use destage_plan::{Op, SECTOR_BYTES};
 
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{BLANKS, FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TableUnits, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Disksim;
@@ -25,19 +25,19 @@ impl TextFormat for Disksim {
         what: "DiskSim ASCII",
         columns: "time (ms) device address (512 B) length (512 B) flags (hex, bit 0 = read)",
         options: &[],
-        finding: Finding::Ambiguous,
+        finding: FormatFinding::Ambiguous,
         examples: &[],
         samples: &[
-            Sample::lines("hexadecimal flags", b' ', |n| {
+            FormatSample::lines("hexadecimal flags", b' ', |n| {
                 let flags = ["0", "1", "b", "12"][n as usize % 4];
                 format!("{}.25 {} {} 8 {flags}", n * 31, n % 2, scattered(n) * 8)
             }),
-            Sample::lines("few such flags", b' ', |n| {
+            FormatSample::lines("few such flags", b' ', |n| {
                 format!("{}.25 0 {} 8 {}", n * 31, scattered(n) * 8, if n == 20 { 4 } else { n % 2 })
             }),
-            Sample::lines("flags 0 and 1", b' ', |n| format!("{}.25 0 {} 8 {}", n * 31, scattered(n) * 8, n % 2))
+            FormatSample::lines("flags 0 and 1", b' ', |n| format!("{}.25 0 {} 8 {}", n * 31, scattered(n) * 8, n % 2))
                 .not_found(),
-            Sample::lines("whole times", b' ', |n| format!("{} 0 {} 16 {}", n * 31, scattered(n) * 8, n % 2))
+            FormatSample::lines("whole times", b' ', |n| format!("{} 0 {} 16 {}", n * 31, scattered(n) * 8, n % 2))
                 .not_found(),
         ],
     };
@@ -50,7 +50,7 @@ impl TextFormat for Disksim {
         counts_from_boot: false,
     });
 
-    type Lines = Self;
+    type BlkparseLines = Self;
 
     fn lines(&self) -> Self {
         *self
@@ -59,8 +59,8 @@ impl TextFormat for Disksim {
 
 impl LineFormat for Disksim {
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<BLANKS>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<BLANKS>::new(line);
         let time = fields.time("the time", TimeUnit::Millis)?;
         let device = fields.number("the device")?;
         let offset = fields.sectors("the address")?;
@@ -73,15 +73,15 @@ impl LineFormat for Disksim {
         fields.end()?;
         let volume = sink.volumes.number(device)?;
         sink.push(time, volume, op, false, offset, len)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }
 
 #[cold]
-fn flags(text: &[u8]) -> Parsed<Op> {
+fn flags(text: &[u8]) -> ParsedLine<Op> {
     let bits = std::str::from_utf8(text).ok().filter(|t| !t.starts_with('+'));
     match bits.and_then(|t| u32::from_str_radix(t, 16).ok()) {
         Some(bits) => Ok(if bits & 1 == 1 { Op::Read } else { Op::Write }),
-        None => Err(Fault::field("the flags", text, "a hexadecimal number")),
+        None => Err(FieldFault::field("the flags", text, "a hexadecimal number")),
     }
 }

@@ -17,10 +17,10 @@
 use destage_plan::Op;
 
 use super::row_values::scaled;
-use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, Title, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TextFormat, TextTitle, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 /// Begins and ends the header.
 const HEADER: [&[u8]; 2] = [b"BeginHeader", b"EndHeader"];
@@ -37,9 +37,9 @@ impl TextFormat for Etw {
         what: "Microsoft's server traces (Exchange, MSN, ...): text of Windows events by xperf",
         columns: "DiskRead|DiskWrite,time (us),process,thread,irp,offset (B, 0x),size (B, 0x),elapsed,disk[,...]",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::lines("", b',', |n| {
+        samples: &[FormatSample::lines("", b',', |n| {
             let event = ["DiskWrite", " DiskRead", " DiskRead"][n as usize % 3];
             format!(
                 "              {event},{},store.exe (2924),5120,0xfffffa801,{:#x},0x00002000,{},{},0x60043",
@@ -51,10 +51,12 @@ impl TextFormat for Etw {
         })],
     };
 
-    const TITLE: Option<Title> =
-        Some(Title { begins: |text| text.trim_ascii_start().starts_with(HEADER[0]), called: "text of Windows events" });
+    const TITLE: Option<TextTitle> = Some(TextTitle {
+        begins: |text| text.trim_ascii_start().starts_with(HEADER[0]),
+        called: "text of Windows events",
+    });
 
-    type Lines = EtwLines;
+    type BlkparseLines = EtwLines;
 
     fn lines(&self) -> EtwLines {
         EtwLines::default()
@@ -70,34 +72,36 @@ pub(crate) struct EtwLines {
 }
 
 impl LineFormat for EtwLines {
-    fn header(&mut self, line: &[u8]) -> Parsed<bool> {
+    fn header(&mut self, line: &[u8]) -> ParsedLine<bool> {
         self.has_header = line.trim_ascii() == HEADER[0];
         self.in_header = self.has_header;
         Ok(self.has_header)
     }
 
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
         if self.in_header {
             self.in_header = line.trim_ascii() != HEADER[1];
-            return Ok(Line::Other);
+            return Ok(LineKind::Other);
         }
-        let mut fields = Fields::<b','>::new(line);
+        let mut fields = LineFields::<b','>::new(line);
         let event = fields.text("the event")?;
         let op = match event {
             b"DiskRead" => Op::Read,
             b"DiskWrite" => Op::Write,
             b"DiskFlush" => Op::Flush,
             // A summary in front of the events, `OS Version: 6.0.6001, Trace Size: ...`.
-            [b'O', b'S', b' ', ..] => return Ok(Line::Other),
+            [b'O', b'S', b' ', ..] => return Ok(LineKind::Other),
             // Before the first request there may be more events than are looked at to find the format. Without the header
             // they say little: many a table has a word and a number.
             [b'A'..=b'Z', rest @ ..]
                 if rest.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'/' | b' ')) =>
             {
                 fields.time("TimeStamp", TimeUnit::Micros)?;
-                return Ok(if self.has_header { Line::Data } else { Line::Other });
+                return Ok(if self.has_header { LineKind::Data } else { LineKind::Other });
             }
-            text => return Err(Fault::field("the event", text, "DiskRead, DiskWrite or the word of another event")),
+            text => {
+                return Err(FieldFault::field("the event", text, "DiskRead, DiskWrite or the word of another event"));
+            }
         };
         let time = fields.time("TimeStamp", TimeUnit::Micros)?;
         BEFORE_OFFSET.iter().try_for_each(|name| fields.skip(name))?;
@@ -111,6 +115,6 @@ impl LineFormat for EtwLines {
         let disk = fields.number("DiskNum")?;
         let volume = sink.volumes.number(disk)?;
         sink.push(time, volume, op, false, offset, len)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }

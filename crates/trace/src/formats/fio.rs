@@ -20,15 +20,15 @@
 
 use destage_plan::Op;
 
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, shown};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, Title, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::options::{FormatError, Options};
-use crate::sink::Sink;
+use crate::fields::{BLANKS, FieldFault, LineFields, ParsedLine, TimeUnit, shown};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TextFormat, TextTitle, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::options::{FormatError, FormatOptions};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fio {
-    wait: Option<Wait>,
+    wait: Option<FioWait>,
 }
 
 impl TextFormat for Fio {
@@ -38,45 +38,45 @@ impl TextFormat for Fio {
         what: "fio I/O logs, versions 2 and 3; the file is the volume",
         columns: "[time (us)] file action [offset (B) length (B)]",
         options: &["wait=us|ms: what a version 2 wait means; required if the log has any"],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &["fio:wait=us", "fio:wait=ms"],
-        samples: &[Sample::titled("fio version 3 iolog", b' ', |n| match n {
+        samples: &[FormatSample::titled("fio version 3 iolog", b' ', |n| match n {
             0 => "0 /dev/sda add".to_owned(),
             _ => format!("{n} /dev/sda write {} 4096", scattered(n) * 4096),
         })],
     };
 
-    const TITLE: Option<Title> = Some(Title { begins: |text| version(text).is_some(), called: "a log of fio" });
+    const TITLE: Option<TextTitle> = Some(TextTitle { begins: |text| version(text).is_some(), called: "a log of fio" });
 
-    type Lines = Lines;
+    type BlkparseLines = FioLines;
 
-    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
-        let waits = [("us", Some(Wait::RelativeMicros)), ("ms", Some(Wait::AbsoluteMillis))];
+    fn take(options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
+        let waits = [("us", Some(FioWait::RelativeMicros)), ("ms", Some(FioWait::AbsoluteMillis))];
         Ok(Self { wait: options.choose("wait", None, &waits)? })
     }
 
     fn options(&self) -> Vec<String> {
         let word = self.wait.map(|wait| match wait {
-            Wait::RelativeMicros => "wait=us",
-            Wait::AbsoluteMillis => "wait=ms",
+            FioWait::RelativeMicros => "wait=us",
+            FioWait::AbsoluteMillis => "wait=ms",
         });
         word.into_iter().map(str::to_owned).collect()
     }
 
-    fn lines(&self) -> Lines {
-        Lines { wait: self.wait, version: 0, clock: 0 }
+    fn lines(&self) -> FioLines {
+        FioLines { wait: self.wait, version: 0, clock: 0 }
     }
 
     /// What a wait means does not matter here, but only with an answer are the lines behind it
     /// read.
-    fn trial(&self) -> Lines {
-        Self { wait: self.wait.or(Some(Wait::AbsoluteMillis)) }.lines()
+    fn trial(&self) -> FioLines {
+        Self { wait: self.wait.or(Some(FioWait::AbsoluteMillis)) }.lines()
     }
 }
 
 /// What a version 2 `wait` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
+enum FioWait {
     /// Microseconds after the previous wait: fio's HOWTO.
     RelativeMicros,
     /// Until milliseconds after the start: fio's code.
@@ -94,23 +94,23 @@ fn version(line: &[u8]) -> Option<u8> {
     }
 }
 
-pub(crate) struct Lines {
-    wait: Option<Wait>,
+pub(crate) struct FioLines {
+    wait: Option<FioWait>,
     version: u8,
     /// Version 2: nanoseconds that waits have passed.
     clock: u64,
 }
 
-impl Lines {
-    fn pass_time(&mut self, offset: u64) -> Parsed<()> {
-        let too_long = || Fault::new(format!("the wait of {offset} leads beyond 2^64 nanoseconds (584 years)"));
+impl FioLines {
+    fn pass_time(&mut self, offset: u64) -> ParsedLine<()> {
+        let too_long = || FieldFault::new(format!("the wait of {offset} leads beyond 2^64 nanoseconds (584 years)"));
         self.clock = match self.wait {
-            Some(Wait::RelativeMicros) => {
+            Some(FioWait::RelativeMicros) => {
                 offset.checked_mul(1000).and_then(|ns| self.clock.checked_add(ns)).ok_or_else(too_long)?
             }
-            Some(Wait::AbsoluteMillis) => self.clock.max(offset.checked_mul(1_000_000).ok_or_else(too_long)?),
+            Some(FioWait::AbsoluteMillis) => self.clock.max(offset.checked_mul(1_000_000).ok_or_else(too_long)?),
             None => {
-                return Err(Fault::fatal(
+                return Err(FieldFault::fatal(
                     "fio's documentation and code disagree on what a wait means; choose --format fio:wait=us \
                      (microseconds after the previous wait, as documented) or --format fio:wait=ms (until that many \
                      milliseconds after the start, as fio's replay does)",
@@ -121,10 +121,10 @@ impl Lines {
     }
 }
 
-impl LineFormat for Lines {
-    fn header(&mut self, line: &[u8]) -> Parsed<bool> {
+impl LineFormat for FioLines {
+    fn header(&mut self, line: &[u8]) -> ParsedLine<bool> {
         self.version = version(line).ok_or_else(|| {
-            Fault::fatal(format!(
+            FieldFault::fatal(format!(
                 "the first line is {}, expected \"fio version 2 iolog\" or \"fio version 3 iolog\"",
                 shown(line)
             ))
@@ -132,14 +132,14 @@ impl LineFormat for Lines {
         Ok(true)
     }
 
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<BLANKS>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<BLANKS>::new(line);
         let time = if self.version == 3 { fields.time("the time", TimeUnit::Micros)? } else { self.clock };
         let file = fields.text("the file")?;
         let action = fields.text("the action")?;
         if matches!(action, b"add" | b"open" | b"close") {
             fields.end()?;
-            return Ok(Line::Data);
+            return Ok(LineKind::Data);
         }
         let op = match action {
             b"read" => Some(Op::Read),
@@ -148,9 +148,9 @@ impl LineFormat for Lines {
             b"sync" | b"datasync" | b"syncfs" => Some(Op::Flush),
             b"sync_file_range" => None,
             b"wait" if self.version == 2 => None,
-            b"wait" => return Err(Fault::new("version 3 has no wait, as its lines have times")),
+            b"wait" => return Err(FieldFault::new("version 3 has no wait, as its lines have times")),
             _ => {
-                return Err(Fault::field(
+                return Err(FieldFault::field(
                     "the action",
                     action,
                     "add, open, close, read, write, trim, sync, datasync, syncfs, sync_file_range or wait",
@@ -169,6 +169,6 @@ impl LineFormat for Lines {
                 sink.push(time, volume, op, false, offset, len)?;
             }
         }
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }

@@ -26,16 +26,16 @@
 
 use destage_plan::Op;
 
-use super::block_events::{Asked, Event, Seen, device, range, rwbs};
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, decimal_time, last_field};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::options::{FormatError, Options};
-use crate::sink::Sink;
+use super::block_events::{BlockAction, EventRequest, SeenActions, device, range, rwbs};
+use crate::fields::{BLANKS, FieldFault, LineFields, ParsedLine, TimeUnit, decimal_time, last_field};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::options::{FormatError, FormatOptions};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ftrace {
-    event: Event,
+    event: BlockAction,
 }
 
 impl TextFormat for Ftrace {
@@ -45,9 +45,9 @@ impl TextFormat for Ftrace {
         what: "the kernel's block events as text of ftrace, trace-cmd report or perf script",
         columns: "process-pid [cpu] flags time (s): event: major,minor RWBS bytes () sector + sectors [process]",
         options: &["event=D|Q|G|I|C: the event that is a request (default D, block_rq_issue)"],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &["ftrace:event=Q", "ftrace:event=C"],
-        samples: &[Sample::lines("", b' ', |n| {
+        samples: &[FormatSample::lines("", b' ', |n| {
             let (event, sector) = (["block_rq_insert", "block_rq_issue"][n as usize % 2], scattered(n) * 8);
             format!(
                 "fio-2211 [001] d..2. 1000.{n:06}: {event}: 8,{} WS 4096 () {sector} + 8 none,0,0 [fio]",
@@ -56,10 +56,10 @@ impl TextFormat for Ftrace {
         })],
     };
 
-    type Lines = FtraceLines;
+    type BlkparseLines = FtraceLines;
 
-    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
-        Ok(Self { event: Event::take(options)? })
+    fn take(options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
+        Ok(Self { event: BlockAction::take(options)? })
     }
 
     fn options(&self) -> Vec<String> {
@@ -67,7 +67,7 @@ impl TextFormat for Ftrace {
     }
 
     fn lines(&self) -> FtraceLines {
-        FtraceLines { event: self.event.letter(), seen: Seen::new(), others: 0 }
+        FtraceLines { event: self.event.letter(), seen: SeenActions::new(), others: 0 }
     }
 }
 
@@ -91,24 +91,24 @@ const LETTERS: [(&[u8], u8); 14] = [
 
 pub(crate) struct FtraceLines {
     event: u8,
-    seen: Seen,
+    seen: SeenActions,
     /// Counts the events of other kinds.
     others: u64,
 }
 
 impl LineFormat for FtraceLines {
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
         let Some(stamp) = TimeStamp::find(line) else {
-            return if is_note(line) { Ok(Line::Other) } else { Err(no_stamp(line)) };
+            return if is_note(line) { Ok(LineKind::Other) } else { Err(no_stamp(line)) };
         };
         let time = stamp.time()?;
         let (name, text) = match event(stamp.behind)? {
             LineEvent::Traced(name, text) => (name, text),
             LineEvent::Blk(numbers, text) => {
-                let mut fields = Fields::<BLANKS>::new(text);
+                let mut fields = LineFields::<BLANKS>::new(text);
                 let action = fields.text("the action")?;
                 if action.len() > 2 || !action.iter().all(u8::is_ascii_alphabetic) {
-                    return Err(Fault::field("the action", action, "one or two letters"));
+                    return Err(FieldFault::field("the action", action, "one or two letters"));
                 }
                 self.seen.count(action[0]);
                 if action == [self.event] {
@@ -119,30 +119,30 @@ impl LineFormat for FtraceLines {
                     }
                     push(time, numbers, letters, range, sink)?;
                 }
-                return Ok(Line::Data);
+                return Ok(LineKind::Data);
             }
             LineEvent::Other => {
                 self.others += 1;
-                return Ok(Line::Data);
+                return Ok(LineKind::Data);
             }
         };
         let Some(&(_, letter)) = LETTERS.iter().find(|(event, _)| *event == name) else {
             self.others += 1;
-            return Ok(Line::Data);
+            return Ok(LineKind::Data);
         };
         self.seen.count(letter);
         if letter != self.event {
-            return Ok(Line::Data);
+            return Ok(LineKind::Data);
         }
-        let mut fields = Fields::<BLANKS>::new(text);
+        let mut fields = LineFields::<BLANKS>::new(text);
         let text = fields.text("the device")?;
-        let numbers = device(text).ok_or_else(|| Fault::field("the device", text, "major,minor"))?;
+        let numbers = device(text).ok_or_else(|| FieldFault::field("the device", text, "major,minor"))?;
         let letters = fields.text("RWBS")?;
-        let mut fields = Fields::<BLANKS>::new(behind_command(fields.rest())?);
+        let mut fields = LineFields::<BLANKS>::new(behind_command(fields.rest())?);
         let range = range(&mut fields)?;
         check_end(fields.rest())?;
         push(time, numbers, letters, range, sink)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 
     fn why_none(&self) -> Option<String> {
@@ -155,30 +155,36 @@ impl LineFormat for FtraceLines {
     }
 }
 
-fn push(time: u64, numbers: (u64, u64), letters: &[u8], range: Option<(u64, u64)>, sink: &mut Sink<'_>) -> Parsed<()> {
+fn push(
+    time: u64,
+    numbers: (u64, u64),
+    letters: &[u8],
+    range: Option<(u64, u64)>,
+    sink: &mut RequestSink<'_>,
+) -> ParsedLine<()> {
     let mut asked = rwbs(letters)?;
-    if let (Asked { flush_before: false, op: None, .. }, Some(_)) = (asked, range) {
-        asked = Asked { op: Some(Op::Write), fua: letters[1..].contains(&b'F'), ..asked };
+    if let (EventRequest { flush_before: false, op: None, .. }, Some(_)) = (asked, range) {
+        asked = EventRequest { op: Some(Op::Write), fua: letters[1..].contains(&b'F'), ..asked };
     }
     asked.push(time, numbers, range, sink)
 }
 
 /// Finds what stands behind the bytes and the command of a request's event. A bio's event has neither.
-fn behind_command(text: &[u8]) -> Parsed<&[u8]> {
-    let mut fields = Fields::<BLANKS>::new(text);
+fn behind_command(text: &[u8]) -> ParsedLine<&[u8]> {
+    let mut fields = LineFields::<BLANKS>::new(text);
     let first = fields.next().unwrap_or_default();
     let is_command = first.starts_with(b"(")
         || (first.iter().all(u8::is_ascii_digit) && fields.next().is_some_and(|second| second.starts_with(b"(")));
     if !is_command {
         return Ok(text);
     }
-    let end = memchr::memchr(b')', text).ok_or_else(|| Fault::new("the command has no closing parenthesis"))?;
+    let end = memchr::memchr(b')', text).ok_or_else(|| FieldFault::new("the command has no closing parenthesis"))?;
     Ok(&text[end + 1..])
 }
 
 /// Checks that only a priority and something in brackets stand behind the range: a line that was cut has none.
-fn check_end(text: &[u8]) -> Parsed<()> {
-    let mut fields = Fields::<BLANKS>::new(text);
+fn check_end(text: &[u8]) -> ParsedLine<()> {
+    let mut fields = LineFields::<BLANKS>::new(text);
     let mut first = fields.next().unwrap_or_default();
     if first.contains(&b',') && !first.starts_with(b"[") {
         first = fields.next().unwrap_or_default();
@@ -186,7 +192,7 @@ fn check_end(text: &[u8]) -> Parsed<()> {
     if first.starts_with(b"[") && text.trim_ascii_end().ends_with(b"]") {
         return Ok(());
     }
-    Err(Fault::field("the end of the event", text.trim_ascii(), "[process] or [error] behind the range"))
+    Err(FieldFault::field("the end of the event", text.trim_ascii(), "[process] or [error] behind the range"))
 }
 
 /// Gives the time of a line, and what stands behind it.
@@ -210,13 +216,13 @@ impl<'a> TimeStamp<'a> {
     }
 
     /// Returns the time in nanoseconds.
-    fn time(&self) -> Parsed<u64> {
+    fn time(&self) -> ParsedLine<u64> {
         let text = self.text.strip_suffix(b"+").unwrap_or(self.text);
         if let Some(at) = memchr::memmem::find(text, b"us") {
             return decimal_time("the time", &text[..at], TimeUnit::Micros);
         }
         if !text.contains(&b'.') {
-            return Err(Fault::field(
+            return Err(FieldFault::field(
                 "the time",
                 text,
                 "seconds with decimals such as 1000.000500: a count of the trace clock has no unit, record with \
@@ -267,8 +273,8 @@ enum LineEvent<'a> {
     Other,
 }
 
-fn event(text: &[u8]) -> Parsed<LineEvent<'_>> {
-    let mut fields = Fields::<BLANKS>::new(text);
+fn event(text: &[u8]) -> ParsedLine<LineEvent<'_>> {
+    let mut fields = LineFields::<BLANKS>::new(text);
     let mut name = fields.text("the event")?;
     // perf may put the period of its samples in front.
     if name.iter().all(u8::is_ascii_digit) {
@@ -288,7 +294,7 @@ fn event(text: &[u8]) -> Parsed<LineEvent<'_>> {
     if name.starts_with(b"<") || fields.next().is_some_and(|field| field.starts_with(b"<-")) {
         return Ok(LineEvent::Other);
     }
-    Err(Fault::field("the event", name, "a name and a colon, such as block_rq_issue:"))
+    Err(FieldFault::field("the event", name, "a name and a colon, such as block_rq_issue:"))
 }
 
 /// Returns true for a line that no event is in.
@@ -307,7 +313,7 @@ fn is_note(line: &[u8]) -> bool {
 }
 
 #[cold]
-fn no_stamp(line: &[u8]) -> Fault {
+fn no_stamp(line: &[u8]) -> FieldFault {
     let line = line.trim_ascii();
-    Fault::field("the line", line, "a processor, a time and an event, such as [001] 1000.000500: block_rq_issue:")
+    FieldFault::field("the line", line, "a processor, a time and an event, such as [001] 1000.000500: block_rq_issue:")
 }

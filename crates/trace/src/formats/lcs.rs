@@ -25,12 +25,14 @@
 use destage_plan::Op;
 
 use crate::error::TraceError;
-use crate::fields::{Fault, Parsed};
-use crate::format::{Finding, Format, FormatInfo, Held, Opening, Sample, Sign, scattered};
-use crate::options::{FormatError, Options};
+use crate::fields::{FieldFault, ParsedLine};
+use crate::format::{
+    FormatFinding, FormatInfo, FormatSample, FormatSign, MarkedBytes, TraceFormat, TraceOpening, scattered,
+};
+use crate::options::{FormatError, FormatOptions};
 use crate::records::{ByteReader, RecordFormat, RecordSource};
-use crate::sink::Sink;
-use crate::source::Source;
+use crate::sink::RequestSink;
+use crate::source::TraceSource;
 
 /// Begins and ends a header.
 const MAGIC: [u8; 8] = 0x1234_5678_9abc_def0_u64.to_le_bytes();
@@ -50,7 +52,7 @@ pub(crate) struct Lcs {
     unit: u32,
 }
 
-impl Format for Lcs {
+impl TraceFormat for Lcs {
     const INFO: FormatInfo = FormatInfo {
         name: "lcs",
         aliases: &["libcachesim"],
@@ -60,21 +62,21 @@ impl Format for Lcs {
             "op=R|W: what the accesses are that do not say it (required for version 1)",
             "unit=BYTES: object n begins at byte n times this (default 4096)",
         ],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &["lcs:op=R", "lcs:op=W,unit=512"],
         samples: &[
-            Sample::records("", &[4, 8, 4, 1, 3, 8], |n| sample(HEADERS[0], n)),
-            Sample::records("8192 B of header", &[4, 8, 4, 1, 3, 8], |n| sample(HEADERS[1], n)),
+            FormatSample::records("", &[4, 8, 4, 1, 3, 8], |n| sample(HEADERS[0], n)),
+            FormatSample::records("8192 B of header", &[4, 8, 4, 1, 3, 8], |n| sample(HEADERS[1], n)),
         ],
     };
 
-    const SIGN: Sign = Sign::Mark(|head, whole| head.starts_with(&MAGIC).then(|| held(head, whole)));
+    const SIGN: FormatSign = FormatSign::Mark(|head, whole| head.starts_with(&MAGIC).then(|| held(head, whole)));
 
     fn plain() -> Option<Self> {
         Some(Self { op: None, unit: DEFAULT_OBJECT_BYTES })
     }
 
-    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+    fn take(options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
         let op = options.choose("op", None, &[("R", Some(Op::Read)), ("W", Some(Op::Write))])?;
         Ok(Self { op, unit: options.bytes("unit")?.unwrap_or(DEFAULT_OBJECT_BYTES) })
     }
@@ -85,7 +87,7 @@ impl Format for Lcs {
         op.into_iter().chain(unit).collect()
     }
 
-    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError> {
         let records = LcsRecords { op: self.op, unit: u64::from(self.unit), version: 0 };
         Ok(Box::new(RecordSource::new(records, opening.input, opening.lenient)))
     }
@@ -107,23 +109,23 @@ fn sample(header_bytes: usize, n: u64) -> Vec<Vec<u8>> {
 
 /// Returns how much of the beginning of a file with the mark is of the format: all of it, if the header ends in the mark too
 /// and nine records in ten could be records; else no more than the header, which may stand in front of another file.
-fn held(head: &[u8], whole: bool) -> Held {
+fn held(head: &[u8], whole: bool) -> MarkedBytes {
     /// Counts the records behind which a file may be cut off.
     const FEW: usize = 3;
-    let Some(bytes) = header_bytes(head) else { return Held { bytes: MAGIC.len(), proven: false } };
+    let Some(bytes) = header_bytes(head) else { return MarkedBytes { bytes: MAGIC.len(), proven: false } };
     let (version, records) = (u64_at(head, 8), &head[bytes..]);
     let Some(version) = usize::try_from(version).ok().filter(|version| (1..=RECORD_BYTES.len()).contains(version))
     else {
         // The reader says so, unless the rest is of another format.
-        return Held { bytes, proven: true };
+        return MarkedBytes { bytes, proven: true };
     };
     let records = records.chunks_exact(RECORD_BYTES[version - 1]);
     let is_cut = whole && !records.remainder().is_empty();
     let (all, good) = (records.len(), records.filter(|record| LcsAccess::of(version, record).is_plausible()).count());
     if head.len() == bytes || (good > 0 && good >= 9 * (all - good) && (all >= FEW || !is_cut)) {
-        return Held::all(head);
+        return MarkedBytes::all(head);
     }
-    Held { bytes, proven: false }
+    MarkedBytes { bytes, proven: false }
 }
 
 /// Gives the fields of a record.
@@ -173,13 +175,13 @@ const READ_OP: u8 = 12;
 const WRITE_OP: u8 = 13;
 
 /// Returns what an operation of libCacheSim's (`enum.h`, `req_op_e`) asks; `None` for none or an invalid one.
-fn operation(code: u8) -> Parsed<Option<Op>> {
+fn operation(code: u8) -> ParsedLine<Option<Op>> {
     match code {
         0 | 15 | 255 => Ok(None),
         1 | 2 | READ_OP => Ok(Some(Op::Read)),
         3..=8 | 10 | 11 | WRITE_OP | 14 => Ok(Some(Op::Write)),
         9 => Ok(Some(Op::Discard)),
-        _ => Err(Fault::new(format!("the operation is {code}, expected one of libCacheSim's, 0 to 15"))),
+        _ => Err(FieldFault::new(format!("the operation is {code}, expected one of libCacheSim's, 0 to 15"))),
     }
 }
 
@@ -228,24 +230,24 @@ impl RecordFormat for LcsRecords {
     }
 
     #[inline]
-    fn length(&self, _prefix: &[u8]) -> Parsed<usize> {
+    fn length(&self, _prefix: &[u8]) -> ParsedLine<usize> {
         Ok(RECORD_BYTES[self.version - 1])
     }
 
     #[inline]
-    fn parse_record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Parsed<()> {
+    fn parse_record(&mut self, record: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<()> {
         let LcsAccess { time, object, size, operation: code, tenant, .. } = LcsAccess::of(self.version, record);
         if size.cast_signed() < 0 {
-            return Err(Fault::new(format!("the size is {}, expected none below 0", size.cast_signed())));
+            return Err(FieldFault::new(format!("the size is {}, expected none below 0", size.cast_signed())));
         }
         let op = operation(code)?.or(self.op).ok_or_else(|| {
-            Fault::new(
+            FieldFault::new(
                 "the access does not say whether it reads or writes: give --format lcs:op=R or --format lcs:op=W for \
                  such accesses",
             )
         })?;
         let offset = object.checked_mul(self.unit).ok_or_else(|| {
-            Fault::new(format!("object {object} times {} B is beyond 2^64; give a smaller unit=", self.unit))
+            FieldFault::new(format!("object {object} times {} B is beyond 2^64; give a smaller unit=", self.unit))
         })?;
         let volume = if self.version == 1 { 0 } else { sink.volumes.number(u64::from(tenant))? };
         sink.push(u64::from(time) * 1_000_000_000, volume, op, false, offset, size)

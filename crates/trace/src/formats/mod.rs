@@ -4,7 +4,7 @@
 //! To add a format, write its file and add it to the modules and to the list below. A format of
 //! text is a type that implements [`TextFormat`](crate::format::TextFormat), what there is to know
 //! about it, and [`LineFormat`](crate::lines::LineFormat), what it makes of a line; any other one
-//! implements [`Format`] itself, with the help of [`RecordFormat`](crate::records::RecordFormat) if
+//! implements [`TraceFormat`] itself, with the help of [`RecordFormat`](crate::records::RecordFormat) if
 //! it has records. Nothing else need know of it: names and options, detection, lists and
 //! completions, and the tests and fuzzing over all formats go through the list.
 
@@ -42,10 +42,10 @@ use std::str::FromStr;
 use destage_plan::names::nearest;
 
 use crate::error::TraceError;
-use crate::format::{Format, FormatInfo, Opening, Sample, Sign, TableUnits};
-use crate::lines::Probe;
+use crate::format::{FormatInfo, FormatSample, FormatSign, TableUnits, TraceFormat, TraceOpening};
+use crate::lines::FormatProbe;
 use crate::options::{FormatError, split};
-use crate::source::Source;
+use crate::source::TraceSource;
 
 macro_rules! formats {
     ($($module:ident::$format:ident,)+) => {
@@ -60,7 +60,7 @@ macro_rules! formats {
 
         /// A format with its options.
         #[derive(Clone, Debug, PartialEq, Eq)]
-        enum Any {
+        enum AnyFormat {
             $($format($module::$format),)+
         }
 
@@ -68,42 +68,42 @@ macro_rules! formats {
             /// What there is to know about the format.
             pub fn info(self) -> &'static FormatInfo {
                 match self {
-                    $(Self::$format => const { &<$module::$format as Format>::INFO },)+
+                    $(Self::$format => const { &<$module::$format as TraceFormat>::INFO },)+
                 }
             }
 
             /// How a file's content tells it.
-            pub(crate) fn sign(self) -> Sign {
+            pub(crate) fn sign(self) -> FormatSign {
                 match self {
-                    $(Self::$format => <$module::$format as Format>::SIGN,)+
+                    $(Self::$format => <$module::$format as TraceFormat>::SIGN,)+
                 }
             }
 
             /// Gives the units of a table that others may look like.
             pub(crate) fn table(self) -> Option<TableUnits> {
                 match self {
-                    $(Self::$format => <$module::$format as Format>::TABLE,)+
+                    $(Self::$format => <$module::$format as TraceFormat>::TABLE,)+
                 }
             }
 
             /// The format without options, unless it requires some.
             pub(crate) fn plain(self) -> Option<FormatSpec> {
                 Some(FormatSpec(match self {
-                    $(Self::$format => Any::$format(<$module::$format as Format>::plain()?),)+
+                    $(Self::$format => AnyFormat::$format(<$module::$format as TraceFormat>::plain()?),)+
                 }))
             }
 
             /// The format with the options that stand behind its name.
             fn parse(self, options: Option<&str>) -> Result<FormatSpec, FormatError> {
                 Ok(FormatSpec(match self {
-                    $(Self::$format => Any::$format(<$module::$format as Format>::parse(options)?),)+
+                    $(Self::$format => AnyFormat::$format(<$module::$format as TraceFormat>::parse(options)?),)+
                 }))
             }
 
             /// The files of a recording in this format that `path`, which is no file, stands for.
             pub(crate) fn files(self, path: &Path) -> Result<Vec<PathBuf>, TraceError> {
                 match self {
-                    $(Self::$format => <$module::$format as Format>::files(path),)+
+                    $(Self::$format => <$module::$format as TraceFormat>::files(path),)+
                 }
             }
         }
@@ -112,34 +112,34 @@ macro_rules! formats {
             /// Which format.
             pub fn id(&self) -> FormatId {
                 match &self.0 {
-                    $(Any::$format(_) => FormatId::$format,)+
+                    $(AnyFormat::$format(_) => FormatId::$format,)+
                 }
             }
 
             fn options(&self) -> Vec<String> {
                 match &self.0 {
-                    $(Any::$format(format) => Format::options(format),)+
+                    $(AnyFormat::$format(format) => TraceFormat::options(format),)+
                 }
             }
 
             /// A source of the requests, from the beginning.
-            pub(crate) fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+            pub(crate) fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError> {
                 match &self.0 {
-                    $(Any::$format(format) => format.open(opening),)+
+                    $(AnyFormat::$format(format) => format.open(opening),)+
                 }
             }
 
             /// How well a format of text reads whole lines; `None` for others.
-            pub(crate) fn probe(&self, text: &[u8], patient: bool) -> Option<Probe> {
+            pub(crate) fn probe(&self, text: &[u8], patient: bool) -> Option<FormatProbe> {
                 match &self.0 {
-                    $(Any::$format(format) => format.probe(text, patient),)+
+                    $(AnyFormat::$format(format) => format.probe(text, patient),)+
                 }
             }
 
-            /// Why what `path` stands for must not be read as this, see [`Format::refuse`].
+            /// Why what `path` stands for must not be read as this, see [`TraceFormat::refuse`].
             pub(crate) fn refuse(&self, path: &Path, recording: Option<&[PathBuf]>) -> Option<String> {
                 match &self.0 {
-                    $(Any::$format(format) => format.refuse(path, recording),)+
+                    $(AnyFormat::$format(format) => format.refuse(path, recording),)+
                 }
             }
         }
@@ -192,7 +192,7 @@ impl FormatId {
     }
 
     /// Its samples, with names that no two of all formats share.
-    pub fn samples(self) -> impl Iterator<Item = (String, &'static Sample)> {
+    pub fn samples(self) -> impl Iterator<Item = (String, &'static FormatSample)> {
         self.info().samples.iter().map(move |sample| match sample.name {
             "" => (self.name().to_owned(), sample),
             name => (format!("{self}, {name}"), sample),
@@ -219,12 +219,12 @@ pub(crate) fn suggestion(name: &str, formats: impl Iterator<Item = FormatId>) ->
 
 /// A format and its options: `NAME` or `NAME:key=value,...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FormatSpec(Any);
+pub struct FormatSpec(AnyFormat);
 
 impl FormatSpec {
     /// Returns true if files of the format are text.
     pub(crate) fn is_text(&self) -> bool {
-        matches!(self.id().sign(), Sign::Lines { .. }) || self.id() == FormatId::Columns
+        matches!(self.id().sign(), FormatSign::Lines { .. }) || self.id() == FormatId::Columns
     }
 }
 

@@ -11,10 +11,10 @@
 
 use destage_plan::Op;
 
-use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TableUnits, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Msr;
@@ -26,9 +26,9 @@ impl TextFormat for Msr {
         what: "MSR Cambridge servers, CSV",
         columns: "filetime (100 ns),host,disk,Read|Write,offset (B),size (B),response",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::lines("", b',', |n| {
+        samples: &[FormatSample::lines("", b',', |n| {
             let op = ["Write", "Read", "Read"][n as usize % 3];
             format!("{},web,{},{op},{},4096,{n}", 128_000_000_000_000_000 + n * 20_000, n % 2, scattered(n) * 4096)
         })],
@@ -42,7 +42,7 @@ impl TextFormat for Msr {
         counts_from_boot: false,
     });
 
-    type Lines = Self;
+    type BlkparseLines = Self;
 
     fn lines(&self) -> Self {
         *self
@@ -51,15 +51,15 @@ impl TextFormat for Msr {
 
 impl LineFormat for Msr {
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<b','>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<b','>::new(line);
         let time = fields.time("the time stamp", TimeUnit::Filetime)?;
         let host = fields.text("the host")?;
         let disk = fields.text("the disk")?;
         let op = match fields.text("the type")? {
             b"Read" | b"read" => Op::Read,
             b"Write" | b"write" => Op::Write,
-            text => return Err(Fault::field("the type", text, "Read or Write")),
+            text => return Err(FieldFault::field("the type", text, "Read or Write")),
         };
         let offset = fields.number("the offset")?;
         let len = fields.number("the size")?;
@@ -67,6 +67,6 @@ impl LineFormat for Msr {
         fields.end()?;
         let volume = sink.volumes.pair(host, disk)?;
         sink.push(time, volume, op, false, offset, len)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }

@@ -15,10 +15,10 @@
 use destage_plan::Op;
 
 use super::disksim::Disksim;
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{BLANKS, FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TableUnits, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MsrCut;
@@ -30,12 +30,12 @@ impl TextFormat for MsrCut {
         what: "pieces of MSR Cambridge and Alibaba traces prepared for replay",
         columns: "time (ms) device offset (B) length (B) 1 read|0 write",
         options: &[],
-        finding: Finding::Ambiguous,
+        finding: FormatFinding::Ambiguous,
         examples: &[],
         samples: &[
-            Sample::lines("", b' ', |n| format!("{}.5 {} {} 4096 {}", n * 24, n % 2, scattered(n) * 4096, n % 2))
+            FormatSample::lines("", b' ', |n| format!("{}.5 {} {} 4096 {}", n * 24, n % 2, scattered(n) * 4096, n % 2))
                 .not_found(),
-            Sample::lines("whole times", b' ', |n| {
+            FormatSample::lines("whole times", b' ', |n| {
                 format!("{} 0 {} {} {}", n * 24, scattered(n) * 512, 512 * (1 + n % 200), n % 2)
             })
             .not_found(),
@@ -52,7 +52,7 @@ impl TextFormat for MsrCut {
         counts_from_boot: false,
     });
 
-    type Lines = Self;
+    type BlkparseLines = Self;
 
     fn lines(&self) -> Self {
         *self
@@ -61,8 +61,8 @@ impl TextFormat for MsrCut {
 
 impl LineFormat for MsrCut {
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<BLANKS>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<BLANKS>::new(line);
         let time = fields.time("the time", TimeUnit::Millis)?;
         let device = fields.number("the device")?;
         let offset = fields.number("the offset")?;
@@ -70,11 +70,11 @@ impl LineFormat for MsrCut {
         let op = match fields.text("the operation")? {
             b"0" => Op::Write,
             b"1" => Op::Read,
-            text => return Err(Fault::field("the operation", text, "1 (read) or 0 (write)")),
+            text => return Err(FieldFault::field("the operation", text, "1 (read) or 0 (write)")),
         };
         fields.end()?;
         let volume = sink.volumes.number(device)?;
         sink.push(time, volume, op, false, offset, len)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }

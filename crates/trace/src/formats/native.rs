@@ -3,32 +3,32 @@
 use destage_plan::{Nanos, Op, Request};
 
 use crate::error::TraceError;
-use crate::format::{Finding, Format, FormatInfo, Opening, Sample, Sign, scattered};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, FormatSign, TraceFormat, TraceOpening, scattered};
 use crate::native::{NATIVE_MAGIC, NativeReader, NativeWriter, held, pieces};
-use crate::source::Source;
+use crate::source::TraceSource;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Native;
 
-impl Format for Native {
+impl TraceFormat for Native {
     const INFO: FormatInfo = FormatInfo {
         name: "native",
         aliases: &["destage"],
         what: "destage's own compact format, binary",
         columns: "see docs/trace-format.md",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::records("", &[8, 2, 2, 4, 4, 8, 4], sample)],
+        samples: &[FormatSample::records("", &[8, 2, 2, 4, 4, 8, 4], sample)],
     };
 
-    const SIGN: Sign = Sign::Mark(|head, _| head.starts_with(&NATIVE_MAGIC).then(|| held(head)));
+    const SIGN: FormatSign = FormatSign::Mark(|head, _| head.starts_with(&NATIVE_MAGIC).then(|| held(head)));
 
     fn plain() -> Option<Self> {
         Some(Self)
     }
 
-    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError> {
         let file = opening.input.file().to_owned();
         // A file can be looked at from its end, a stream cannot.
         Ok(Box::new(match opening.seekable {

@@ -14,12 +14,12 @@
 use destage_plan::Op;
 
 use crate::error::TraceError;
-use crate::fields::{Fault, Parsed};
-use crate::format::{Finding, Format, FormatInfo, Opening, Sample, Sign, scattered};
-use crate::options::{FormatError, Options};
+use crate::fields::{FieldFault, ParsedLine};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, FormatSign, TraceFormat, TraceOpening, scattered};
+use crate::options::{FormatError, FormatOptions};
 use crate::records::{RecordFormat, RecordSource};
-use crate::sink::Sink;
-use crate::source::Source;
+use crate::sink::RequestSink;
+use crate::source::TraceSource;
 
 const RECORD_BYTES: usize = 24;
 
@@ -33,7 +33,7 @@ pub(crate) struct OracleGeneral {
     unit: u32,
 }
 
-impl Format for OracleGeneral {
+impl TraceFormat for OracleGeneral {
     const INFO: FormatInfo = FormatInfo {
         name: "oracle-general",
         aliases: &["oracleGeneral"],
@@ -43,12 +43,12 @@ impl Format for OracleGeneral {
             "op=R|W: what the accesses are (required: the format does not say)",
             "unit=BYTES: object n begins at byte n times this (default 4096)",
         ],
-        finding: Finding::Never,
+        finding: FormatFinding::Never,
         examples: &["oracle-general:op=R", "oracle-general:op=W,unit=512"],
-        samples: &[Sample::records("", &[4, 8, 4, 8], |n| (0..n).map(sample).collect()).not_found()],
+        samples: &[FormatSample::records("", &[4, 8, 4, 8], |n| (0..n).map(sample).collect()).not_found()],
     };
 
-    const SIGN: Sign = Sign::Guess(|head, whole| {
+    const SIGN: FormatSign = FormatSign::Guess(|head, whole| {
         let cut = whole && !head.len().is_multiple_of(RECORD_BYTES);
         (Self::plausible(head) && !cut).then_some(
             "could be oracle-general records, but nothing in such a file proves it, and whether the accesses \
@@ -61,7 +61,7 @@ impl Format for OracleGeneral {
         None
     }
 
-    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+    fn take(options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
         let op = match options.take("op") {
             Some("R") => Op::Read,
             Some("W") => Op::Write,
@@ -82,8 +82,8 @@ impl Format for OracleGeneral {
         [op].into_iter().chain(unit).collect()
     }
 
-    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
-        let records = Records { op: self.op, unit: u64::from(self.unit) };
+    fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError> {
+        let records = OracleRecords { op: self.op, unit: u64::from(self.unit) };
         Ok(Box::new(RecordSource::new(records, opening.input, opening.lenient)))
     }
 }
@@ -118,24 +118,24 @@ fn sample(n: u64) -> Vec<u8> {
     [&time_and_object.concat()[..], &4096_u32.to_le_bytes(), &(-1_i64).to_le_bytes()].concat()
 }
 
-struct Records {
+struct OracleRecords {
     op: Op,
     unit: u64,
 }
 
-impl RecordFormat for Records {
+impl RecordFormat for OracleRecords {
     const PREFIX: usize = RECORD_BYTES;
 
     #[inline]
-    fn length(&self, _prefix: &[u8]) -> Parsed<usize> {
+    fn length(&self, _prefix: &[u8]) -> ParsedLine<usize> {
         Ok(RECORD_BYTES)
     }
 
     #[inline]
-    fn parse_record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Parsed<()> {
+    fn parse_record(&mut self, record: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<()> {
         let (time, object, size) = parse(record);
         let offset = object.checked_mul(self.unit).ok_or_else(|| {
-            Fault::new(format!("object {object} times {} B is beyond 2^64; give a smaller unit=", self.unit))
+            FieldFault::new(format!("object {object} times {} B is beyond 2^64; give a smaller unit=", self.unit))
         })?;
         sink.push(u64::from(time) * 1_000_000_000, 0, self.op, false, offset, u64::from(size))
     }

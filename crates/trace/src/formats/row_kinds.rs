@@ -4,21 +4,21 @@ use std::fmt;
 
 use destage_plan::Op;
 
-use super::block_events::{Asked, rwbs};
-use crate::fields::{Fault, Parsed};
+use super::block_events::{EventRequest, rwbs};
+use crate::fields::{FieldFault, ParsedLine};
 
-const fn plain(op: Op, fua: bool) -> Asked {
-    Asked { flush_before: false, op: Some(op), fua }
+const fn plain(op: Op, fua: bool) -> EventRequest {
+    EventRequest { flush_before: false, op: Some(op), fua }
 }
 
 /// Stands for a row that asks nothing: it is passed over.
-const NOTHING: Asked = Asked { flush_before: false, op: None, fua: false };
+const NOTHING: EventRequest = EventRequest { flush_before: false, op: None, fua: false };
 
-const KINDS: [(&str, Asked); 6] = [
+const KINDS: [(&str, EventRequest); 6] = [
     ("R", plain(Op::Read, false)),
     ("W", plain(Op::Write, false)),
     ("WF", plain(Op::Write, true)),
-    ("F", Asked { flush_before: true, op: None, fua: false }),
+    ("F", EventRequest { flush_before: true, op: None, fua: false }),
     ("D", plain(Op::Discard, false)),
     ("_", NOTHING),
 ];
@@ -27,12 +27,12 @@ const KINDS: [(&str, Asked); 6] = [
 const ANY: &str = "*";
 
 /// Returns the letters of a kind.
-pub(super) fn letters(asked: Asked) -> &'static str {
+pub(super) fn letters(asked: EventRequest) -> &'static str {
     KINDS.iter().find(|(_, kind)| *kind == asked).map_or("W", |(name, _)| name)
 }
 
 /// Returns the kind that letters name.
-pub(super) fn parse(text: &str) -> Result<Asked, String> {
+pub(super) fn parse(text: &str) -> Result<EventRequest, String> {
     KINDS
         .iter()
         .find(|(name, _)| *name == text)
@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str) -> Result<Asked, String> {
 }
 
 /// Returns the kind of a word, or of the letters in which the kernel tells it (RWBS).
-fn word(text: &[u8]) -> Option<Asked> {
+fn word(text: &[u8]) -> Option<EventRequest> {
     const WORDS: [(&[u8], usize); 10] = [
         (b"r", 0),
         (b"read", 0),
@@ -64,15 +64,15 @@ pub(super) enum RowKinds {
     /// Takes the usual words.
     Words,
     /// Has one value and its kind; every other value is the second kind.
-    OneOf(String, Asked, Asked),
+    OneOf(String, EventRequest, EventRequest),
     /// Has exactly these values, unless one stands for all others.
-    Exactly(Vec<(String, Asked)>),
+    Exactly(Vec<(String, EventRequest)>),
 }
 
 impl RowKinds {
     /// Parses what stands in the parentheses behind `op`.
     pub(super) fn parse(inside: &str) -> Result<Self, String> {
-        let mut pairs: Vec<(String, Asked)> = Vec::new();
+        let mut pairs: Vec<(String, EventRequest)> = Vec::new();
         for pair in inside.split([',', ';']) {
             let (value, kind) = pair
                 .rsplit_once('=')
@@ -108,11 +108,11 @@ impl RowKinds {
     }
 
     /// Returns what a value asks.
-    pub(super) fn of(&self, text: &[u8]) -> Parsed<Asked> {
+    pub(super) fn of(&self, text: &[u8]) -> ParsedLine<EventRequest> {
         match self {
             Self::Words => word(text).ok_or_else(|| {
                 let words = "R, Read, W, Write, WF, F, Flush, D, Discard or Trim, or the kernel's letters such as WS";
-                Fault::field("op", text, words)
+                FieldFault::field("op", text, words)
             }),
             Self::OneOf(value, this, other) => Ok(if text == value.as_bytes() { *this } else { *other }),
             Self::Exactly(pairs) => {
@@ -121,7 +121,7 @@ impl RowKinds {
                     let values: Vec<&str> = pairs.iter().map(|(v, _)| v.as_str()).collect();
                     let expected =
                         format!("one of {}; name it too, with =_ if such rows are no requests", values.join(", "));
-                    Fault::field("op", text, &expected)
+                    FieldFault::field("op", text, &expected)
                 })
             }
         }

@@ -11,11 +11,11 @@
 
 use destage_plan::{Op, SECTOR_BYTES};
 
-use super::block_events::{Asked, rwbs};
-use crate::fields::{Fault, Fields, Parsed, TimeUnit, whole_number};
-use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use super::block_events::{EventRequest, rwbs};
+use crate::fields::{FieldFault, LineFields, ParsedLine, TimeUnit, whole_number};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TableUnits, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RqCsv;
@@ -27,9 +27,9 @@ impl TextFormat for RqCsv {
         what: "recordings of the kernel's block_rq_issue tracepoint, CSV",
         columns: "time (us),R|W|WF|F|D,address (512 B),length (512 B)",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::lines("", b',', |n| {
+        samples: &[FormatSample::lines("", b',', |n| {
             format!("{},{},{},8", n * 700, ["R", "W", "WF", "D"][n as usize % 4], scattered(n) * 8)
         })],
     };
@@ -42,7 +42,7 @@ impl TextFormat for RqCsv {
         counts_from_boot: true,
     });
 
-    type Lines = Self;
+    type BlkparseLines = Self;
 
     fn lines(&self) -> Self {
         *self
@@ -51,8 +51,8 @@ impl TextFormat for RqCsv {
 
 impl LineFormat for RqCsv {
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<b','>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<b','>::new(line);
         let time = fields.time("the time", TimeUnit::Micros)?;
         let asked = match fields.text("the kind")? {
             b"R" => asked(Op::Read, false),
@@ -68,10 +68,12 @@ impl LineFormat for RqCsv {
                     asked
                         .requests(None)
                         .try_for_each(|(op, fua, offset, len)| sink.push(time, 0, op, fua, offset, len))?;
-                    return Ok(Line::Data);
+                    return Ok(LineKind::Data);
                 }
                 Ok(asked) => asked,
-                Err(_) => return Err(Fault::field("the kind", text, "R, W, WF, F or D, or RWBS letters such as WS")),
+                Err(_) => {
+                    return Err(FieldFault::field("the kind", text, "R, W, WF, F or D, or RWBS letters such as WS"));
+                }
             },
         };
         let address = fields.text("the address")?;
@@ -81,14 +83,14 @@ impl LineFormat for RqCsv {
             whole_number("the address", address)?;
             None
         } else {
-            Some((Fields::<b','>::new(address).sectors("the address")?, len))
+            Some((LineFields::<b','>::new(address).sectors("the address")?, len))
         };
         asked.requests(range).try_for_each(|(op, fua, offset, len)| sink.push(time, 0, op, fua, offset, len))?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }
 
 /// Reads a request of one kind.
-const fn asked(op: Op, fua: bool) -> Asked {
-    Asked { flush_before: false, op: Some(op), fua }
+const fn asked(op: Op, fua: bool) -> EventRequest {
+    EventRequest { flush_before: false, op: Some(op), fua }
 }

@@ -13,10 +13,10 @@
 
 use destage_plan::{Op, SECTOR_BYTES};
 
-use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TableUnits, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spc;
@@ -28,9 +28,9 @@ impl TextFormat for Spc {
         what: "Storage Performance Council, as in the UMass repository (Financial, WebSearch)",
         columns: "ASU,LBA (512 B),size (B),r|w,time (s)[,...]",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::lines("", b',', |n| {
+        samples: &[FormatSample::lines("", b',', |n| {
             let op = ["W", "r", "r"][n as usize % 3];
             format!("{},{},1536,{op},{}.{:06}", n % 3, scattered(n), n / 9, n * 20_011)
         })],
@@ -44,7 +44,7 @@ impl TextFormat for Spc {
         counts_from_boot: false,
     });
 
-    type Lines = Self;
+    type BlkparseLines = Self;
 
     fn lines(&self) -> Self {
         *self
@@ -53,19 +53,19 @@ impl TextFormat for Spc {
 
 impl LineFormat for Spc {
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<b','>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<b','>::new(line);
         let asu = fields.number("the ASU")?;
         let offset = fields.sectors("the LBA")?;
         let len = fields.number("the size")?;
         let op = match fields.text("the opcode")? {
             b"r" | b"R" => Op::Read,
             b"w" | b"W" => Op::Write,
-            text => return Err(Fault::field("the opcode", text, "r or w")),
+            text => return Err(FieldFault::field("the opcode", text, "r or w")),
         };
         let time = fields.time("the time stamp", TimeUnit::Seconds)?;
         let volume = sink.volumes.number(asu)?;
         sink.push(time, volume, op, false, offset, len)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }

@@ -22,12 +22,12 @@
 use destage_plan::Op;
 
 use crate::error::TraceError;
-use crate::fields::{Fault, Parsed, shown};
-use crate::format::{Finding, Format, FormatInfo, Held, Opening, Sample, Sign};
-use crate::options::{FormatError, Options};
+use crate::fields::{FieldFault, ParsedLine, shown};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, FormatSign, MarkedBytes, TraceFormat, TraceOpening};
+use crate::options::{FormatError, FormatOptions};
 use crate::records::{ByteReader, RecordFormat, RecordSource};
-use crate::sink::Sink;
-use crate::source::Source;
+use crate::sink::RequestSink;
+use crate::source::TraceSource;
 
 /// What such a file begins with.
 const MAGIC: &[u8] = b"$$TR_IOREC";
@@ -41,25 +41,25 @@ pub(crate) struct Srt {
     unit: Option<u32>,
 }
 
-impl Format for Srt {
+impl TraceFormat for Srt {
     const INFO: FormatInfo = FormatInfo {
         name: "srt",
         aliases: &["hp-srt"],
         what: "HP SRT records (Cello, Snake, hplajw), binary",
         columns: "size id sec usec start stop bytes block device driver cylinder flags info queue",
         options: &["unit=BYTES: size of a block (default: the sectorsize in the header)"],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &["srt:unit=1024"],
-        samples: &[Sample::records("", &[4, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4], sample)],
+        samples: &[FormatSample::records("", &[4, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4], sample)],
     };
 
-    const SIGN: Sign = Sign::Mark(|head, whole| head.starts_with(MAGIC).then(|| held(head, whole)));
+    const SIGN: FormatSign = FormatSign::Mark(|head, whole| head.starts_with(MAGIC).then(|| held(head, whole)));
 
     fn plain() -> Option<Self> {
         Some(Self { unit: None })
     }
 
-    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+    fn take(options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
         Ok(Self { unit: options.bytes("unit")? })
     }
 
@@ -67,8 +67,8 @@ impl Format for Srt {
         self.unit.map(|unit| format!("unit={unit}")).into_iter().collect()
     }
 
-    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
-        let records = Records { unit: u64::from(self.unit.unwrap_or(0)) };
+    fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError> {
+        let records = SrtRecords { unit: u64::from(self.unit.unwrap_or(0)) };
         Ok(Box::new(RecordSource::new(records, opening.input, opening.lenient)))
     }
 }
@@ -83,7 +83,7 @@ fn sample(n: u64) -> Vec<Vec<u8>> {
     header.map(|line| line.as_bytes().to_vec()).into_iter().chain((0..n as u32).map(record)).collect()
 }
 
-struct Records {
+struct SrtRecords {
     /// Bytes of a block; 0 until known.
     unit: u64,
 }
@@ -91,22 +91,22 @@ struct Records {
 /// How much of the beginning of a file that begins with [`MAGIC`] is a header of ASCII and records
 /// behind it, of which the last may go on behind `head`; or the first line, where the header does
 /// not end in `head`.
-fn held(head: &[u8], whole: bool) -> Held {
+fn held(head: &[u8], whole: bool) -> MarkedBytes {
     let header = memchr::memchr(FORM_FEED, head).map(|end| end + 1).filter(|&end| head[..end].is_ascii());
     let Some(mut bytes) = header else {
         return match memchr::memchr(b'\n', head) {
-            Some(end) => Held { bytes: end + 1, proven: !whole },
-            None => Held::all(head),
+            Some(end) => MarkedBytes { bytes: end + 1, proven: !whole },
+            None => MarkedBytes::all(head),
         };
     };
-    let records = Records { unit: 0 };
-    while let Some(prefix) = head.get(bytes..bytes + Records::PREFIX) {
+    let records = SrtRecords { unit: 0 };
+    while let Some(prefix) = head.get(bytes..bytes + SrtRecords::PREFIX) {
         match records.length(prefix) {
             Ok(length) => bytes += length,
-            Err(_) => return Held { bytes, proven: true },
+            Err(_) => return MarkedBytes { bytes, proven: true },
         }
     }
-    Held::all(head)
+    MarkedBytes::all(head)
 }
 
 fn at(record: &[u8], byte: usize) -> u32 {
@@ -129,7 +129,7 @@ fn sector_size(header: &[u8]) -> Result<u64, String> {
     found.ok_or_else(|| "the header has no sectorsize; give the size of a block, --format srt:unit=BYTES".to_owned())
 }
 
-impl RecordFormat for Records {
+impl RecordFormat for SrtRecords {
     const PREFIX: usize = 8;
 
     fn header(&mut self, bytes: &mut ByteReader) -> Result<(), TraceError> {
@@ -150,27 +150,29 @@ impl RecordFormat for Records {
     }
 
     #[inline]
-    fn length(&self, prefix: &[u8]) -> Parsed<usize> {
+    fn length(&self, prefix: &[u8]) -> ParsedLine<usize> {
         let (size, id) = (at(prefix, 0), at(prefix, 4));
         let (version, kind) = (id >> 16, id & 0xffff);
         if !(1..=4).contains(&version) || (kind != 1 && kind != SUSPECT) {
-            return Err(Fault::new(format!("the record's id is {id:#x}, expected version 1 to 4 and kind 1 or 4")));
+            return Err(FieldFault::new(format!(
+                "the record's id is {id:#x}, expected version 1 to 4 and kind 1 or 4"
+            )));
         }
         let expected = 52 + 4 * u32::from(version == 4) + 4 * u32::from(kind == SUSPECT);
         if size != expected {
-            return Err(Fault::new(format!("the record's length is {size}, expected {expected} for id {id:#x}")));
+            return Err(FieldFault::new(format!("the record's length is {size}, expected {expected} for id {id:#x}")));
         }
         Ok(size as usize)
     }
 
     #[inline]
-    fn parse_record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Parsed<()> {
+    fn parse_record(&mut self, record: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<()> {
         if at(record, 4) & 0xffff == SUSPECT {
-            return Err(Fault::new("the recorder marked the record as suspect"));
+            return Err(FieldFault::new("the recorder marked the record as suspect"));
         }
         let (seconds, micros) = (u64::from(at(record, 8)), u64::from(at(record, 12)));
         if micros >= 1_000_000 {
-            return Err(Fault::new(format!("the time's microseconds are {micros}, expected less than 1000000")));
+            return Err(FieldFault::new(format!("the time's microseconds are {micros}, expected less than 1000000")));
         }
         let len = u64::from(at(record, 24));
         let offset = u64::from(at(record, 28)) * self.unit;

@@ -11,10 +11,10 @@
 use destage_plan::{Op, SECTOR_BYTES};
 
 use super::disksim::Disksim;
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{BLANKS, FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TableUnits, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ssdsim;
@@ -26,12 +26,14 @@ impl TextFormat for Ssdsim {
         what: "SSDsim and MQSim",
         columns: "time (ns) device address (512 B) length (512 B) 1 read|0 write",
         options: &[],
-        finding: Finding::Ambiguous,
+        finding: FormatFinding::Ambiguous,
         examples: &[],
         samples: &[
-            Sample::lines("", b' ', |n| format!("{} 0 {} 7 {}", n * 26_000_000, scattered(n) * 8, n % 2)),
-            Sample::lines("times compressed", b' ', |n| format!("{} 0 {} 16 {}", n * n * 700, scattered(n) * 8, n % 2)),
-            Sample::lines("close together", b' ', |n| format!("{} 0 {} 16 {}", n * 26, scattered(n) * 8, n % 2))
+            FormatSample::lines("", b' ', |n| format!("{} 0 {} 7 {}", n * 26_000_000, scattered(n) * 8, n % 2)),
+            FormatSample::lines("times compressed", b' ', |n| {
+                format!("{} 0 {} 16 {}", n * n * 700, scattered(n) * 8, n % 2)
+            }),
+            FormatSample::lines("close together", b' ', |n| format!("{} 0 {} 16 {}", n * 26, scattered(n) * 8, n % 2))
                 .not_found(),
         ],
     };
@@ -46,7 +48,7 @@ impl TextFormat for Ssdsim {
         counts_from_boot: false,
     });
 
-    type Lines = Self;
+    type BlkparseLines = Self;
 
     fn lines(&self) -> Self {
         *self
@@ -55,8 +57,8 @@ impl TextFormat for Ssdsim {
 
 impl LineFormat for Ssdsim {
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<BLANKS>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<BLANKS>::new(line);
         let time = fields.time("the time", TimeUnit::Nanos)?;
         let device = fields.number("the device")?;
         let offset = fields.sectors("the address")?;
@@ -64,11 +66,11 @@ impl LineFormat for Ssdsim {
         let op = match fields.text("the operation")? {
             b"0" => Op::Write,
             b"1" => Op::Read,
-            text => return Err(Fault::field("the operation", text, "1 (read) or 0 (write)")),
+            text => return Err(FieldFault::field("the operation", text, "1 (read) or 0 (write)")),
         };
         fields.end()?;
         let volume = sink.volumes.number(device)?;
         sink.push(time, volume, op, false, offset, len)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }

@@ -12,10 +12,10 @@
 
 use destage_plan::Op;
 
-use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TableUnits, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Systor;
@@ -33,9 +33,9 @@ impl TextFormat for Systor {
         what: "SYSTOR '17 virtual desktops, CSV, with or without its header",
         columns: "time (s),response,R|W or nothing,LUN,offset (B),size (B)",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::titled("Timestamp,Response,IOType,LUN,Offset,Size", b',', |n| {
+        samples: &[FormatSample::titled("Timestamp,Response,IOType,LUN,Offset,Size", b',', |n| {
             let op = ["W", "R", "R"][n as usize % 3];
             format!("145{n:07}.5,0.001,{op},{},{},8192", n % 4, scattered(n) * 4096)
         })],
@@ -49,7 +49,7 @@ impl TextFormat for Systor {
         counts_from_boot: false,
     });
 
-    type Lines = SystorLines;
+    type BlkparseLines = SystorLines;
 
     fn lines(&self) -> SystorLines {
         SystorLines::default()
@@ -57,7 +57,7 @@ impl TextFormat for Systor {
 }
 
 impl LineFormat for SystorLines {
-    fn header(&mut self, line: &[u8]) -> Parsed<bool> {
+    fn header(&mut self, line: &[u8]) -> ParsedLine<bool> {
         Ok(line.len() >= 9 && line[..9].eq_ignore_ascii_case(b"timestamp"))
     }
 
@@ -66,15 +66,15 @@ impl LineFormat for SystorLines {
     }
 
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<b','>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<b','>::new(line);
         let time = fields.time("the time stamp", TimeUnit::Seconds)?;
         fields.skip("the response time")?;
         let op = match fields.next() {
             Some(b"R") => Some(Op::Read),
             Some(b"W") => Some(Op::Write),
             Some(b"") => None,
-            text => return Err(Fault::field("the type", text.unwrap_or_default(), "R, W, or nothing")),
+            text => return Err(FieldFault::field("the type", text.unwrap_or_default(), "R, W, or nothing")),
         };
         let lun = fields.number("the LUN")?;
         let offset = fields.number("the offset")?;
@@ -82,10 +82,10 @@ impl LineFormat for SystorLines {
         fields.end()?;
         let Some(op) = op else {
             self.without_type += 1;
-            return Ok(Line::Data);
+            return Ok(LineKind::Data);
         };
         let volume = sink.volumes.number(lun)?;
         sink.push(time, volume, op, false, offset, len)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }

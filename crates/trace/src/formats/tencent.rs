@@ -10,10 +10,10 @@
 
 use destage_plan::{Op, SECTOR_BYTES};
 
-use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TableUnits, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TableUnits, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tencent;
@@ -25,9 +25,9 @@ impl TextFormat for Tencent {
         what: "Tencent Cloud Block Storage, CSV",
         columns: "time (s),offset (512 B),size (512 B),0 read|1 write,volume",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::lines("", b',', |n| {
+        samples: &[FormatSample::lines("", b',', |n| {
             format!("{},{},64,{},{}", 1_540_000_000 + n / 9, scattered(n) * 8, n % 2, 1000 + n % 7)
         })],
     };
@@ -40,7 +40,7 @@ impl TextFormat for Tencent {
         counts_from_boot: false,
     });
 
-    type Lines = Self;
+    type BlkparseLines = Self;
 
     fn lines(&self) -> Self {
         *self
@@ -49,20 +49,20 @@ impl TextFormat for Tencent {
 
 impl LineFormat for Tencent {
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<b','>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<b','>::new(line);
         let time = fields.time("the time stamp", TimeUnit::Seconds)?;
         let offset = fields.sectors("the offset")?;
         let len = fields.sectors("the size")?;
         let op = match fields.text("the type")? {
             b"0" => Op::Read,
             b"1" => Op::Write,
-            text => return Err(Fault::field("the type", text, "0 (read) or 1 (write)")),
+            text => return Err(FieldFault::field("the type", text, "0 (read) or 1 (write)")),
         };
         let id = fields.number("the volume")?;
         fields.end()?;
         let volume = sink.volumes.number(id)?;
         sink.push(time, volume, op, false, offset, len)?;
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 }

@@ -19,44 +19,50 @@
 
 use destage_plan::{Op, SECTOR_BYTES};
 
-use crate::error::{Place, TraceError};
-use crate::fields::{Fault, Parsed};
-use crate::format::{Finding, Fit, Format, FormatInfo, HEAD, Opening, Sample, Sign, scattered};
+use crate::error::{FilePlace, TraceError};
+use crate::fields::{FieldFault, ParsedLine};
+use crate::format::{
+    FormatFinding, FormatFit, FormatInfo, FormatSample, FormatSign, HEAD, TraceFormat, TraceOpening, scattered,
+};
 use crate::records::{RecordFormat, RecordSource};
-use crate::sink::Sink;
-use crate::source::Source;
+use crate::sink::RequestSink;
+use crate::source::TraceSource;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vscsi;
 
-impl Format for Vscsi {
+impl TraceFormat for Vscsi {
     const INFO: FormatInfo = FormatInfo {
         name: "vscsi",
         aliases: &["cloudphysics"],
         what: "CloudPhysics virtual SCSI records, versions 1 and 2, binary",
         columns: "serial, length (B), segments, SCSI code, version, address (512 B), time (us)",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
         samples: &[
-            Sample::records("version 1", &[4, 4, 4, 2, 2, 8, 8], |n| (0..n).map(|n| Layout::V1.sample(n)).collect()),
-            Sample::records("version 2", &[2, 2, 4, 4, 4, 8, 8, 8], |n| (0..n).map(|n| Layout::V2.sample(n)).collect()),
+            FormatSample::records("version 1", &[4, 4, 4, 2, 2, 8, 8], |n| {
+                (0..n).map(|n| VscsiLayout::V1.sample(n)).collect()
+            }),
+            FormatSample::records("version 2", &[2, 2, 4, 4, 4, 8, 8, 8], |n| {
+                (0..n).map(|n| VscsiLayout::V2.sample(n)).collect()
+            }),
         ],
     };
 
-    const SIGN: Sign = Sign::Records(|head| Some(Layout::fitting(head)?.1));
+    const SIGN: FormatSign = FormatSign::Records(|head| Some(VscsiLayout::fitting(head)?.1));
 
     fn plain() -> Option<Self> {
         Some(Self)
     }
 
-    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
-        let Opening { mut input, lenient, .. } = opening;
-        match Layout::fitting(input.look_ahead(HEAD)?) {
+    fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError> {
+        let TraceOpening { mut input, lenient, .. } = opening;
+        match VscsiLayout::fitting(input.look_ahead(HEAD)?) {
             Some((layout, _)) => Ok(Box::new(RecordSource::new(layout, input, lenient))),
             None => Err(TraceError::new(
                 input.file(),
-                Place::File,
+                FilePlace::File,
                 "the first record has no vscsi version, expected 1 (32-byte records) or 2 (40)",
             )),
         }
@@ -65,13 +71,13 @@ impl Format for Vscsi {
 
 /// The two layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layout {
+enum VscsiLayout {
     V1,
     V2,
 }
 
 /// A command, by its operation code.
-enum Command {
+enum ScsiCommand {
     Request(Op),
     /// Neither reads nor changes the medium.
     Harmless,
@@ -79,19 +85,19 @@ enum Command {
     Untold(&'static str),
 }
 
-fn command(code: u16) -> Command {
+fn command(code: u16) -> ScsiCommand {
     match code {
-        0x08 | 0x28 | 0xa8 | 0x88 => Command::Request(Op::Read),
-        0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Command::Request(Op::Write),
-        0x35 | 0x91 => Command::Request(Op::Flush),
-        0x04 => Command::Untold("format unit"),
-        0x41 | 0x93 => Command::Untold("write same"),
-        0x42 => Command::Untold("unmap"),
-        0x83 | 0x84 => Command::Untold("extended copy"),
-        0x89 => Command::Untold("compare and write"),
-        0x7f => Command::Untold("a command of variable length"),
-        0x48 => Command::Untold("sanitize"),
-        _ => Command::Harmless,
+        0x08 | 0x28 | 0xa8 | 0x88 => ScsiCommand::Request(Op::Read),
+        0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => ScsiCommand::Request(Op::Write),
+        0x35 | 0x91 => ScsiCommand::Request(Op::Flush),
+        0x04 => ScsiCommand::Untold("format unit"),
+        0x41 | 0x93 => ScsiCommand::Untold("write same"),
+        0x42 => ScsiCommand::Untold("unmap"),
+        0x83 | 0x84 => ScsiCommand::Untold("extended copy"),
+        0x89 => ScsiCommand::Untold("compare and write"),
+        0x7f => ScsiCommand::Untold("a command of variable length"),
+        0x48 => ScsiCommand::Untold("sanitize"),
+        _ => ScsiCommand::Harmless,
     }
 }
 
@@ -107,7 +113,7 @@ fn u64_at(record: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"))
 }
 
-impl Layout {
+impl VscsiLayout {
     const fn bytes(self) -> usize {
         match self {
             Self::V1 => 32,
@@ -131,14 +137,14 @@ impl Layout {
 
     /// The operation code of a record, if it is one byte and the version is the layout's.
     #[inline]
-    fn code(self, record: &[u8]) -> Parsed<u16> {
+    fn code(self, record: &[u8]) -> ParsedLine<u16> {
         let (version, code) = self.version_and_code(record);
         let expected = self.number();
         if version != expected {
-            return Err(Fault::new(format!("the record's version is {version}, expected {expected} as before")));
+            return Err(FieldFault::new(format!("the record's version is {version}, expected {expected} as before")));
         }
         if code > 0xff {
-            return Err(Fault::new(format!("the SCSI operation code is {code:#06x}, expected one byte")));
+            return Err(FieldFault::new(format!("the SCSI operation code is {code:#06x}, expected one byte")));
         }
         Ok(code)
     }
@@ -157,7 +163,7 @@ impl Layout {
     }
 
     /// The layout that more of the whole records of `head` have; `None` if none has either.
-    fn fitting(head: &[u8]) -> Option<(Self, Fit)> {
+    fn fitting(head: &[u8]) -> Option<(Self, FormatFit)> {
         let fit = |layout: Self| {
             let records = head.chunks_exact(layout.bytes());
             let all = records.len();
@@ -170,29 +176,29 @@ impl Layout {
                 let fault = if fits(record) { None } else { layout.code(record).err() };
                 fault.map(|fault| (number * layout.bytes(), fault.into_reason()))
             });
-            (layout, Fit { good, bad: all - good, fault })
+            (layout, FormatFit { good, bad: all - good, fault })
         };
         let fits = [fit(Self::V1), fit(Self::V2)];
         fits.into_iter().filter(|(_, fit)| fit.good > 0).max_by_key(|(layout, fit)| fit.good * layout.bytes())
     }
 }
 
-impl RecordFormat for Layout {
+impl RecordFormat for VscsiLayout {
     const PREFIX: usize = 32;
 
     #[inline]
-    fn length(&self, _prefix: &[u8]) -> Parsed<usize> {
+    fn length(&self, _prefix: &[u8]) -> ParsedLine<usize> {
         Ok(self.bytes())
     }
 
     #[inline]
-    fn parse_record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Parsed<()> {
+    fn parse_record(&mut self, record: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<()> {
         let code = self.code(record)?;
         let op = match command(code) {
-            Command::Request(op) => op,
-            Command::Harmless => return Ok(()),
-            Command::Untold(name) => {
-                return Err(Fault::new(format!(
+            ScsiCommand::Request(op) => op,
+            ScsiCommand::Harmless => return Ok(()),
+            ScsiCommand::Untold(name) => {
+                return Err(FieldFault::new(format!(
                     "the SCSI command {code:#04x} ({name}) changes the medium in a way that the trace does not tell"
                 )));
             }
@@ -200,15 +206,15 @@ impl RecordFormat for Layout {
         let len = u64::from(u32_at(record, if *self == Self::V1 { 4 } else { 8 }));
         let sector = u64_at(record, 16);
         let micros = u64_at(record, 24);
-        let time = micros
-            .checked_mul(1000)
-            .ok_or_else(|| Fault::new(format!("the time is {micros} µs, expected less than 2^64 ns (584 years)")))?;
+        let time = micros.checked_mul(1000).ok_or_else(|| {
+            FieldFault::new(format!("the time is {micros} µs, expected less than 2^64 ns (584 years)"))
+        })?;
         let (offset, len) = if op == Op::Flush {
             (0, 0)
         } else {
             let offset = sector
                 .checked_mul(SECTOR_BYTES)
-                .ok_or_else(|| Fault::new(format!("the address is sector {sector}, more than 2^64 bytes")))?;
+                .ok_or_else(|| FieldFault::new(format!("the address is sector {sector}, more than 2^64 bytes")))?;
             (offset, len)
         };
         sink.push(time, 0, op, false, offset, len)

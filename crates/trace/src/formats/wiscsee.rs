@@ -14,10 +14,10 @@
 
 use destage_plan::Op;
 
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
-use crate::lines::{Line, LineFormat};
-use crate::sink::Sink;
+use crate::fields::{BLANKS, FieldFault, LineFields, ParsedLine, TimeUnit};
+use crate::format::{FormatFinding, FormatInfo, FormatSample, TextFormat, scattered};
+use crate::lines::{LineFormat, LineKind};
+use crate::sink::RequestSink;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wiscsee;
@@ -29,43 +29,43 @@ impl TextFormat for Wiscsee {
         what: "WiscSee event files; only issues (D) are requests",
         columns: "process D|C read|write|discard|flush offset (B) size (B) time (s) wait sync",
         options: &[],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &[],
-        samples: &[Sample::lines("", b' ', |n| {
+        samples: &[FormatSample::lines("", b' ', |n| {
             let action = if n % 4 == 3 { "C" } else { "D" };
             let op = ["read", "write"][n as usize % 2];
             format!("100 {action} {op} {} 4096 {}.25 0.1 True", scattered(n) * 4096, n / 4)
         })],
     };
 
-    type Lines = Lines;
+    type BlkparseLines = WiscseeLines;
 
-    fn lines(&self) -> Lines {
-        Lines::default()
+    fn lines(&self) -> WiscseeLines {
+        WiscseeLines::default()
     }
 }
 
 #[derive(Default)]
-pub(crate) struct Lines {
+pub(crate) struct WiscseeLines {
     completions: u64,
 }
 
-impl LineFormat for Lines {
+impl LineFormat for WiscseeLines {
     #[inline]
-    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
-        let mut fields = Fields::<BLANKS>::new(line);
+    fn parse_line(&mut self, line: &[u8], sink: &mut RequestSink<'_>) -> ParsedLine<LineKind> {
+        let mut fields = LineFields::<BLANKS>::new(line);
         fields.number("the process")?;
         let issue = match fields.text("the action")? {
             b"D" => true,
             b"C" => false,
-            text => return Err(Fault::field("the action", text, "D or C")),
+            text => return Err(FieldFault::field("the action", text, "D or C")),
         };
         let op = match fields.text("the operation")? {
             b"read" => Op::Read,
             b"write" => Op::Write,
             b"discard" => Op::Discard,
             b"flush" => Op::Flush,
-            text => return Err(Fault::field("the operation", text, "read, write, discard or flush")),
+            text => return Err(FieldFault::field("the operation", text, "read, write, discard or flush")),
         };
         let offset = fields.number("the offset")?;
         let len = fields.number("the size")?;
@@ -79,7 +79,7 @@ impl LineFormat for Lines {
         } else {
             self.completions += 1;
         }
-        Ok(Line::Data)
+        Ok(LineKind::Data)
     }
 
     fn why_none(&self) -> Option<String> {

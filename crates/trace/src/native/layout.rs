@@ -2,7 +2,7 @@
 
 use destage_plan::{Nanos, Op, Request};
 
-use crate::format::Held;
+use crate::format::MarkedBytes;
 use crate::source::{BATCH_REQUESTS, LATENCY_UNKNOWN};
 
 /// The first bytes of every native trace.
@@ -126,22 +126,22 @@ pub(crate) fn pieces(file: &[u8]) -> Vec<Vec<u8>> {
 
 /// How much of the beginning of a file is a file header that its checksum confirms, and records
 /// behind it, damaged or not, of which the last may go on behind `head`.
-pub(crate) fn held(head: &[u8]) -> Held {
-    let Some(header) = head.first_chunk::<FILE_HEADER_BYTES>() else { return Held { bytes: 0, proven: false } };
+pub(crate) fn held(head: &[u8]) -> MarkedBytes {
+    let Some(header) = head.first_chunk::<FILE_HEADER_BYTES>() else { return MarkedBytes { bytes: 0, proven: false } };
     let mut chain = u32_at(header, FILE_HEADER_BYTES - 4);
     if !header.starts_with(&MAGIC) || crc32c::crc32c(&header[..FILE_HEADER_BYTES - 4]) != chain {
-        return Held { bytes: 0, proven: false };
+        return MarkedBytes { bytes: 0, proven: false };
     }
     let mut bytes = FILE_HEADER_BYTES;
     while let Some(record) = head.get(bytes..bytes + RECORD_HEADER_BYTES) {
         let record = RecordHeader::from_bytes(record.try_into().expect("a record's header"));
         if record.chain != chain && ![tag::BLOCK, tag::NAMES, tag::END].contains(&record.tag) {
-            return Held { bytes, proven: bytes > FILE_HEADER_BYTES };
+            return MarkedBytes { bytes, proven: bytes > FILE_HEADER_BYTES };
         }
         chain = record.crc;
         bytes += RECORD_HEADER_BYTES + record.payload_bytes as usize;
     }
-    Held::all(head)
+    MarkedBytes::all(head)
 }
 
 /// The header of a record.
@@ -190,13 +190,13 @@ impl RecordHeader {
 
 /// What the end record says about the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct EndRecord {
     pub(super) requests: u64,
     pub(super) blocks: u64,
     pub(super) volume_names: u32,
 }
 
-impl End {
+impl EndRecord {
     pub(super) fn to_bytes(self) -> [u8; END_BYTES] {
         let mut p = [0; END_BYTES];
         p[0..8].copy_from_slice(&self.requests.to_le_bytes());
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(RecordHeader::from_bytes(&h.to_bytes()), h);
         assert_eq!(h.crc, h.checksum(b"payload"));
         assert_ne!(h.crc, h.checksum(b"payloae"));
-        let end = End { requests: 1 << 40, blocks: 5, volume_names: 7 };
-        assert_eq!(End::from_bytes(&end.to_bytes()), end);
+        let end = EndRecord { requests: 1 << 40, blocks: 5, volume_names: 7 };
+        assert_eq!(EndRecord::from_bytes(&end.to_bytes()), end);
     }
 }

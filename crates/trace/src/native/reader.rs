@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use destage_plan::{Nanos, Request};
 
-use super::column::{COLUMNS, Column, Fault, PlaneDecoder};
+use super::column::{COLUMNS, ColumnFault, DecodedColumn, PlaneDecoder};
 use super::layout::{
-    BLOCK_HEADER_BYTES, DIRECTORY_ENTRY_BYTES, END_BYTES, End, FILE_HEADER_BYTES, MAGIC, MAX_BLOCK_REQUESTS,
+    BLOCK_HEADER_BYTES, DIRECTORY_ENTRY_BYTES, END_BYTES, EndRecord, FILE_HEADER_BYTES, MAGIC, MAX_BLOCK_REQUESTS,
     MAX_COLUMNS, MAX_PAYLOAD_BYTES, MAX_VOLUME_NAME_BYTES, MAX_VOLUME_NAMES, MAX_VOLUME_NAMES_BYTES, MAX_VOLUMES,
     OPTIONAL, RECORD_HEADER_BYTES, RecordHeader, VERSION, are_kinds, from_kind, from_latency_value, id, tag, u16_at,
     u32_at,
 };
-use crate::error::{Place, TraceError};
-use crate::source::Source;
+use crate::error::{FilePlace, TraceError};
+use crate::source::TraceSource;
 
 /// Requests that are put together at a time, few enough for their columns to stay in the
 /// first-level cache.
@@ -44,11 +44,11 @@ pub struct NativeReader {
     blocks: u64,
     /// Requests in the whole trace, if the end record could be seen beforehand.
     total: Option<u64>,
-    state: State,
+    state: ReaderState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ReaderState {
     Reading,
     Ended,
     /// An error has been reported.
@@ -58,7 +58,7 @@ enum State {
 impl NativeReader {
     /// Begins to read `input`; `file` is its name in errors. Reads the file header.
     pub fn open(file: &Path, input: Box<dyn Read + Send>) -> Result<Self, TraceError> {
-        let start = |e| TraceError::io(file, Place::File, "preparing to decompress", e);
+        let start = |e| TraceError::io(file, FilePlace::File, "preparing to decompress", e);
         let mut reader = Self {
             file: file.to_owned(),
             input,
@@ -75,7 +75,7 @@ impl NativeReader {
             requests: 0,
             blocks: 0,
             total: None,
-            state: State::Reading,
+            state: ReaderState::Reading,
         };
         reader.read_file_header()?;
         Ok(reader)
@@ -85,7 +85,7 @@ impl NativeReader {
     /// is known from the beginning and a truncated file is refused at once; anything else is read
     /// as a stream.
     pub fn open_file(path: &Path) -> Result<Self, TraceError> {
-        let io = |doing: &'static str| move |e| TraceError::io(path, Place::File, doing, e);
+        let io = |doing: &'static str| move |e| TraceError::io(path, FilePlace::File, doing, e);
         let mut input = File::open(path).map_err(io("opening"))?;
         let metadata = input.metadata().map_err(io("looking at the file"))?;
         if !metadata.is_file() {
@@ -106,14 +106,14 @@ impl NativeReader {
         let mut reader = Self::open(path, Box::new(input))?;
         if total.is_none() {
             let reason = "the file does not end with an end record: it is truncated, or its writer was not finished";
-            return Err(TraceError::new(path, Place::Byte(bytes), reason));
+            return Err(TraceError::new(path, FilePlace::Byte(bytes), reason));
         }
         reader.total = total;
         Ok(reader)
     }
 
     fn fault(&self, at: u64, reason: impl Into<String>) -> TraceError {
-        TraceError::new(&self.file, Place::Byte(at), reason)
+        TraceError::new(&self.file, FilePlace::Byte(at), reason)
     }
 
     /// Fills `into` from the input; `what` begins at byte `start`.
@@ -130,14 +130,14 @@ impl NativeReader {
             match input.read(&mut into[done..]) {
                 Ok(0) => {
                     let reason = format!("the input ends inside {what} that begins at byte {start}: it is truncated");
-                    return Err(TraceError::new(file, Place::Byte(*at), reason));
+                    return Err(TraceError::new(file, FilePlace::Byte(*at), reason));
                 }
                 Ok(n) => {
                     done += n;
                     *at += n as u64;
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(TraceError::io(file, Place::Byte(*at), "reading", e)),
+                Err(e) => return Err(TraceError::io(file, FilePlace::Byte(*at), "reading", e)),
             }
         }
         Ok(())
@@ -224,7 +224,7 @@ impl NativeReader {
             };
             result.map_err(|f| self.fault(inside + f.at as u64, f.reason))?;
             if header.tag == tag::END {
-                self.state = State::Ended;
+                self.state = ReaderState::Ended;
                 return self.expect_nothing();
             }
             if header.tag == tag::BLOCK {
@@ -233,25 +233,34 @@ impl NativeReader {
         }
     }
 
-    fn decode_block(&mut self, bytes: usize, out: &mut Vec<Request>) -> Result<(), Fault> {
+    fn decode_block(&mut self, bytes: usize, out: &mut Vec<Request>) -> Result<(), ColumnFault> {
         let payload = &self.payload[..bytes];
         if bytes < BLOCK_HEADER_BYTES {
-            return Err(Fault::new(0, format!("a block of {bytes} B; its header alone has {BLOCK_HEADER_BYTES} B")));
+            return Err(ColumnFault::new(
+                0,
+                format!("a block of {bytes} B; its header alone has {BLOCK_HEADER_BYTES} B"),
+            ));
         }
         let n = u32_at(payload, 0) as usize;
         if !(1..=self.block_requests).contains(&n) {
-            return Err(Fault::new(0, format!("a block of {n} requests; 1 to {} are allowed", self.block_requests)));
+            return Err(ColumnFault::new(
+                0,
+                format!("a block of {n} requests; 1 to {} are allowed", self.block_requests),
+            ));
         }
         let columns = usize::from(u16_at(payload, 4));
         if columns > MAX_COLUMNS {
-            return Err(Fault::new(4, format!("a block of {columns} columns; at most {MAX_COLUMNS} are allowed")));
+            return Err(ColumnFault::new(
+                4,
+                format!("a block of {columns} columns; at most {MAX_COLUMNS} are allowed"),
+            ));
         }
         if u16_at(payload, 6) != 0 {
-            return Err(Fault::new(6, "reserved bytes of the block's header are not zero"));
+            return Err(ColumnFault::new(6, "reserved bytes of the block's header are not zero"));
         }
         let mut data = BLOCK_HEADER_BYTES + columns * DIRECTORY_ENTRY_BYTES;
         if bytes < data {
-            return Err(Fault::new(
+            return Err(ColumnFault::new(
                 4,
                 format!("a block of {bytes} B; {columns} columns need {data} B for their directory"),
             ));
@@ -264,39 +273,40 @@ impl NativeReader {
             let column = u16_at(payload, entry);
             let flags = u32::from(u16_at(payload, entry + 2));
             if flags & !OPTIONAL != 0 {
-                return Err(Fault::new(entry + 2, format!("reserved flags of column {column} are set")));
+                return Err(ColumnFault::new(entry + 2, format!("reserved flags of column {column} are set")));
             }
             let size = u32_at(payload, entry + 4) as usize;
             let Some(end) = data.checked_add(size).filter(|&end| end <= bytes) else {
                 let reason = format!("column {column} has {size} B where the block has {} B left", bytes - data);
-                return Err(Fault::new(entry + 4, reason));
+                return Err(ColumnFault::new(entry + 4, reason));
             };
             match ids.iter().position(|&id| id == column) {
                 Some(place) if found[place].is_some() => {
-                    return Err(Fault::new(entry, format!("column {column} occurs twice")));
+                    return Err(ColumnFault::new(entry, format!("column {column} occurs twice")));
                 }
                 Some(place) => found[place] = Some(data..end),
                 None if column == id::LATENCY && latencies.is_some() => {
-                    return Err(Fault::new(entry, format!("column {column} occurs twice")));
+                    return Err(ColumnFault::new(entry, format!("column {column} occurs twice")));
                 }
                 None if column == id::LATENCY => latencies = Some(data..end),
                 None if flags & OPTIONAL != 0 => {}
-                None => return Err(Fault::new(entry, format!("column {column} is unknown and not optional"))),
+                None => return Err(ColumnFault::new(entry, format!("column {column} is unknown and not optional"))),
             }
             data = end;
         }
         if data != bytes {
-            return Err(Fault::new(data, format!("{} B after the block's last column", bytes - data)));
+            return Err(ColumnFault::new(data, format!("{} B after the block's last column", bytes - data)));
         }
 
         let starts = found.clone().map(|range| range.map_or(0, |range| range.start));
         let mut room = self.decoder.room();
         let mut open = |place: usize| {
             let Some(range) = found[place].clone() else {
-                return Err(Fault::new(4, format!("column {} is missing", ids[place])));
+                return Err(ColumnFault::new(4, format!("column {} is missing", ids[place])));
             };
-            let inside = |f: Fault| Fault::new(starts[place] + f.at, format!("column {}: {}", ids[place], f.reason));
-            Column::open(&payload[range], n, ids[place], &mut room).map_err(inside)
+            let inside =
+                |f: ColumnFault| ColumnFault::new(starts[place] + f.at, format!("column {}: {}", ids[place], f.reason));
+            DecodedColumn::open(&payload[range], n, ids[place], &mut room).map_err(inside)
         };
         let mut columns = [open(0)?, open(1)?, open(2)?, open(3)?, open(4)?];
         let mut values = [[0; CHUNK]; COLUMNS];
@@ -312,7 +322,7 @@ impl NativeReader {
             if !are_kinds(kind) || volume.iter().fold(0, |all, v| all | v) >= MAX_VOLUMES {
                 let place = if are_kinds(kind) { 4 } else { 3 };
                 let reason = format!("column {} holds a value that it cannot have", ids[place]);
-                return Err(Fault::new(starts[place], reason));
+                return Err(ColumnFault::new(starts[place], reason));
             }
             let values = time.iter().zip(offset).zip(len).zip(kind).zip(volume);
             out.extend(values.map(|((((&time, &offset), &len), &kind), &volume)| {
@@ -328,11 +338,12 @@ impl NativeReader {
     }
 
     /// Decodes the last block's latency column, whose bytes the payload still holds.
-    fn decode_latencies(&mut self, column: Range<usize>, out: &mut Vec<Nanos>) -> Result<(), Fault> {
+    fn decode_latencies(&mut self, column: Range<usize>, out: &mut Vec<Nanos>) -> Result<(), ColumnFault> {
         let start = column.start;
-        let inside = |f: Fault| Fault::new(start + f.at, format!("column {}: {}", id::LATENCY, f.reason));
+        let inside = |f: ColumnFault| ColumnFault::new(start + f.at, format!("column {}: {}", id::LATENCY, f.reason));
         let bytes = &self.payload[column];
-        let mut column = Column::open(bytes, self.last, id::LATENCY, &mut self.decoder.room()).map_err(inside)?;
+        let mut column =
+            DecodedColumn::open(bytes, self.last, id::LATENCY, &mut self.decoder.room()).map_err(inside)?;
         let mut values = [0; CHUNK];
         for start in (0..self.last).step_by(CHUNK) {
             let values = &mut values[..CHUNK.min(self.last - start)];
@@ -342,25 +353,25 @@ impl NativeReader {
         Ok(())
     }
 
-    fn add_names(&mut self, bytes: usize) -> Result<(), Fault> {
+    fn add_names(&mut self, bytes: usize) -> Result<(), ColumnFault> {
         let payload = &self.payload[..bytes];
         let mut at = 0;
         while at < bytes {
             let name = payload.get(at..at + 2).map(|b| usize::from(u16_at(b, 0)));
             let Some(name) = name.and_then(|len| payload.get(at + 2..at + 2 + len)) else {
-                return Err(Fault::new(at, "a volume name runs past its record"));
+                return Err(ColumnFault::new(at, "a volume name runs past its record"));
             };
             if name.len() > MAX_VOLUME_NAME_BYTES {
                 let reason = format!("a volume name of {} B; at most {MAX_VOLUME_NAME_BYTES} B", name.len());
-                return Err(Fault::new(at, reason));
+                return Err(ColumnFault::new(at, reason));
             }
             self.names_bytes += name.len();
             if self.names.len() == MAX_VOLUME_NAMES || self.names_bytes > MAX_VOLUME_NAMES_BYTES {
                 let reason = format!("more than {MAX_VOLUME_NAMES} volume names or {MAX_VOLUME_NAMES_BYTES} B of them");
-                return Err(Fault::new(at, reason));
+                return Err(ColumnFault::new(at, reason));
             }
             let Ok(text) = std::str::from_utf8(name) else {
-                return Err(Fault::new(at + 2, "a volume name is not UTF-8"));
+                return Err(ColumnFault::new(at + 2, "a volume name is not UTF-8"));
             };
             self.names.push(text.to_owned());
             at += 2 + name.len();
@@ -368,21 +379,21 @@ impl NativeReader {
         Ok(())
     }
 
-    fn check_end(&self, bytes: usize) -> Result<(), Fault> {
+    fn check_end(&self, bytes: usize) -> Result<(), ColumnFault> {
         let Ok(end) = <&[u8; END_BYTES]>::try_from(&self.payload[..bytes]) else {
-            return Err(Fault::new(0, format!("an end record of {bytes} B; it has {END_BYTES} B")));
+            return Err(ColumnFault::new(0, format!("an end record of {bytes} B; it has {END_BYTES} B")));
         };
         if end[20..] != [0; 4] {
-            return Err(Fault::new(20, "reserved bytes of the end record are not zero"));
+            return Err(ColumnFault::new(20, "reserved bytes of the end record are not zero"));
         }
-        let end = End::from_bytes(end);
-        let found = End { requests: self.requests, blocks: self.blocks, volume_names: self.names.len() as u32 };
+        let end = EndRecord::from_bytes(end);
+        let found = EndRecord { requests: self.requests, blocks: self.blocks, volume_names: self.names.len() as u32 };
         if end != found {
             let reason = format!(
                 "the end record counts {} requests, {} blocks and {} volume names, but {}, {} and {} came",
                 end.requests, end.blocks, end.volume_names, found.requests, found.blocks, found.volume_names
             );
-            return Err(Fault::new(0, reason));
+            return Err(ColumnFault::new(0, reason));
         }
         Ok(())
     }
@@ -394,32 +405,32 @@ impl NativeReader {
                 Ok(0) => return Ok(()),
                 Ok(_) => return Err(self.fault(self.at, "bytes after the end record")),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(TraceError::io(&self.file, Place::Byte(self.at), "reading", e)),
+                Err(e) => return Err(TraceError::io(&self.file, FilePlace::Byte(self.at), "reading", e)),
             }
         }
     }
 }
 
 /// The end record, if these are its bytes.
-fn end_of(tail: &[u8; RECORD_HEADER_BYTES + END_BYTES]) -> Option<End> {
+fn end_of(tail: &[u8; RECORD_HEADER_BYTES + END_BYTES]) -> Option<EndRecord> {
     let header = RecordHeader::from_bytes(tail.first_chunk()?);
     let payload = tail.last_chunk::<END_BYTES>()?;
     let fits = header.tag == tag::END && header.payload_bytes as usize == END_BYTES;
-    (fits && header.checksum(payload) == header.crc).then(|| End::from_bytes(payload))
+    (fits && header.checksum(payload) == header.crc).then(|| EndRecord::from_bytes(payload))
 }
 
-impl Source for NativeReader {
+impl TraceSource for NativeReader {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         self.latencies = None;
         match self.state {
-            State::Reading => {}
-            State::Ended => return Ok(()),
-            State::Failed => return Err(self.fault(self.at, "reading has already failed")),
+            ReaderState::Reading => {}
+            ReaderState::Ended => return Ok(()),
+            ReaderState::Failed => return Err(self.fault(self.at, "reading has already failed")),
         }
         let result = self.read_block(out);
         if result.is_err() {
-            self.state = State::Failed;
+            self.state = ReaderState::Failed;
             out.clear();
         }
         result

@@ -6,7 +6,7 @@ use destage_plan::{Nanos, Request};
 
 use super::column::ColumnEncoder;
 use super::layout::{
-    End, MAX_BLOCK_REQUESTS, MAX_PAYLOAD_BYTES, MAX_VOLUME_NAME_BYTES, MAX_VOLUME_NAMES, MAX_VOLUME_NAMES_BYTES,
+    EndRecord, MAX_BLOCK_REQUESTS, MAX_PAYLOAD_BYTES, MAX_VOLUME_NAME_BYTES, MAX_VOLUME_NAMES, MAX_VOLUME_NAMES_BYTES,
     MAX_VOLUMES, OPTIONAL, RecordHeader, file_header, id, kind_of, latency_value, tag,
 };
 use crate::source::LATENCY_UNKNOWN;
@@ -158,7 +158,7 @@ impl<W: Write> NativeWriter<W> {
     /// Writes what is left and the end record, flushes, and gives the output back.
     pub fn finish(mut self) -> io::Result<W> {
         self.put_pending()?;
-        let end = End { requests: self.requests, blocks: self.blocks, volume_names: self.names.len() as u32 };
+        let end = EndRecord { requests: self.requests, blocks: self.blocks, volume_names: self.names.len() as u32 };
         self.payload.clear();
         self.payload.extend_from_slice(&end.to_bytes());
         self.put_record(tag::END)?;

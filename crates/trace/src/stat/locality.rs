@@ -18,7 +18,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::pages::LONG_PAGES;
-use super::recency::Recency;
+use super::recency::RecencyStack;
 
 /// Pages in a block: what an erase block holds in most of the papers.
 pub const LOCALITY_BLOCK_PAGES: u32 = 64;
@@ -59,15 +59,15 @@ impl LocalityOf {
 pub struct TooManyPages;
 
 /// Collects the locality of a trace.
-pub struct Locality {
+pub struct LocalityCollector {
     geometry: PageGeometry,
     of: LocalityOf,
-    pages: Touched,
-    blocks: Touched,
-    page_reuse: Reuse,
-    block_reuse: Reuse,
+    pages: TouchedThings,
+    blocks: TouchedThings,
+    page_reuse: ReuseCounts,
+    block_reuse: ReuseCounts,
     /// Of each block, the stay in each list.
-    stays: Vec<[Stay; LISTS]>,
+    stays: Vec<[ListStay; LISTS]>,
     fills: [BlockFill; LISTS],
     long_requests: u64,
 }
@@ -76,9 +76,9 @@ pub struct Locality {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalitySummary {
     /// Reuse of pages.
-    pub pages: Reuse,
+    pub pages: ReuseCounts,
     /// Reuse of blocks of [`LOCALITY_BLOCK_PAGES`] pages.
-    pub blocks: Reuse,
+    pub blocks: ReuseCounts,
     /// Fill of blocks, for each of [`LOCALITY_LISTS`].
     pub fills: [BlockFill; LISTS],
     /// Requests of 65,536 pages and more, which are left out.
@@ -87,7 +87,7 @@ pub struct LocalitySummary {
 
 /// How often something is touched, and after how much else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reuse {
+pub struct ReuseCounts {
     /// Touches, the first ones included.
     pub touches: u64,
     /// Touches of what was not touched before: how many different pages or blocks there are.
@@ -97,7 +97,7 @@ pub struct Reuse {
     pub distances: Vec<u64>,
 }
 
-impl Reuse {
+impl ReuseCounts {
     fn count(&mut self, distance: Option<u32>) {
         self.touches += 1;
         let Some(distance) = distance else {
@@ -147,7 +147,7 @@ impl BlockFill {
         self.classes.map(|n| super::percent(n, self.stays))
     }
 
-    fn end(&mut self, stay: Stay) {
+    fn end(&mut self, stay: ListStay) {
         let pages = stay.pages.count_ones();
         self.stays += 1;
         self.pages += u64::from(pages);
@@ -158,22 +158,22 @@ impl BlockFill {
 
 /// A block's stay in a list; no page is touched if there is none.
 #[derive(Clone, Copy, Default)]
-struct Stay {
+struct ListStay {
     /// The pages touched, a bit for each.
     pages: u64,
     touches: u64,
 }
 
-impl Locality {
+impl LocalityCollector {
     /// The locality of these requests in pages of this geometry; its blocks do not matter.
     pub fn new(geometry: PageGeometry, of: LocalityOf) -> Self {
         Self {
             geometry,
             of,
-            pages: Touched::default(),
-            blocks: Touched::default(),
-            page_reuse: Reuse::default(),
-            block_reuse: Reuse::default(),
+            pages: TouchedThings::default(),
+            blocks: TouchedThings::default(),
+            page_reuse: ReuseCounts::default(),
+            block_reuse: ReuseCounts::default(),
             stays: vec![],
             fills: [BlockFill::default(); LISTS],
             long_requests: 0,
@@ -216,7 +216,7 @@ impl Locality {
         let (number, distance) = self.blocks.touch((volume, block));
         self.block_reuse.count(distance);
         if distance.is_none() {
-            self.stays.push([Stay::default(); LISTS]);
+            self.stays.push([ListStay::default(); LISTS]);
         }
         let lists = LOCALITY_LISTS.iter().zip(&mut self.fills);
         for (stay, (&list, fill)) in self.stays[number].iter_mut().zip(lists) {
@@ -248,12 +248,12 @@ const BLOCK_PAGES: u64 = LOCALITY_BLOCK_PAGES as u64;
 
 /// The recency of things, which are numbered in the order of their first touches.
 #[derive(Default)]
-struct Touched {
+struct TouchedThings {
     numbers: HashMap<(u32, u64), u32, FixedState>,
-    recency: Recency,
+    recency: RecencyStack,
 }
 
-impl Touched {
+impl TouchedThings {
     fn len(&self) -> usize {
         self.numbers.len()
     }

@@ -17,11 +17,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 pub use locality::{
-    BlockFill, LOCALITY_BLOCK_PAGES, LOCALITY_FILL_CLASSES, LOCALITY_LISTS, Locality, LocalityOf, LocalitySummary,
-    Reuse, TooManyPages,
+    BlockFill, LOCALITY_BLOCK_PAGES, LOCALITY_FILL_CLASSES, LOCALITY_LISTS, LocalityCollector, LocalityOf,
+    LocalitySummary, ReuseCounts, TooManyPages,
 };
-use pages::{Direction, PageSet};
-pub use recency::{RECENCY_MOST, Recency};
+use pages::{AccessDirection, PageSet};
+pub use recency::{RECENCY_MOST, RecencyStack};
 pub use volumes::{VolumeStat, VolumeTraffic};
 
 /// Upper bounds, in bytes and inclusive, of the first three classes of
@@ -161,13 +161,13 @@ impl TraceStat {
             Op::Read => {
                 s.reads += 1;
                 s.read_bytes = s.read_bytes.saturating_add(len);
-                (Direction::Read, &mut s.read_page_touches)
+                (AccessDirection::Read, &mut s.read_page_touches)
             }
             Op::Write => {
                 s.writes += 1;
                 s.write_bytes = s.write_bytes.saturating_add(len);
                 s.write_sizes[WRITE_SIZE_CLASSES.partition_point(|&bound| bound < len)] += 1;
-                (Direction::Write, &mut s.write_page_touches)
+                (AccessDirection::Write, &mut s.write_page_touches)
             }
             Op::Discard | Op::Flush => {
                 s.discards += 1;

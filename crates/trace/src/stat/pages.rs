@@ -14,7 +14,7 @@ pub(super) const LONG_PAGES: u64 = 1 << 16;
 
 /// Which of the two sets a page goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum AccessDirection {
     Read = 0,
     Write = 1,
 }
@@ -28,13 +28,13 @@ const TABLE_CHUNKS: u64 = 1 << 18;
 const UNTOUCHED: u32 = u32::MAX;
 
 /// The bits of the pages of a group that were read and written.
-type Group = [u64; 2];
+type PageGroup = [u64; 2];
 
 /// Pages read and pages written. A page of a volume is counted once for each, and once for both
 /// together.
 #[derive(Default)]
 pub(super) struct PageSet {
-    chunks: Vec<[Group; CHUNK_GROUPS]>,
+    chunks: Vec<[PageGroup; CHUNK_GROUPS]>,
     /// Volume and number of each chunk.
     chunk_keys: Vec<(u32, u64)>,
     /// Where the low chunks of volume 0 are, [`UNTOUCHED`] if nowhere.
@@ -42,13 +42,13 @@ pub(super) struct PageSet {
     /// Where all others are.
     map: HashMap<(u32, u64), u32, FixedState>,
     /// The long requests, read and written.
-    long: [Ranges; 2],
+    long: [PageRanges; 2],
 }
 
 impl PageSet {
     /// Adds `pages` pages from `first` on.
     #[inline]
-    pub(super) fn touch(&mut self, volume: u32, first: u64, pages: u64, direction: Direction) {
+    pub(super) fn touch(&mut self, volume: u32, first: u64, pages: u64, direction: AccessDirection) {
         if pages >= LONG_PAGES {
             self.long[direction as usize].add(volume, first, first.saturating_add(pages));
             return;
@@ -66,7 +66,7 @@ impl PageSet {
     }
 
     #[inline]
-    fn group(&mut self, volume: u32, group: u64) -> &mut Group {
+    fn group(&mut self, volume: u32, group: u64) -> &mut PageGroup {
         let key = group / CHUNK_GROUPS as u64;
         let known = if volume == 0 { self.table.get(key as usize).copied() } else { None };
         let chunk = known.filter(|&chunk| chunk != UNTOUCHED).unwrap_or_else(|| self.find_or_add(volume, key));
@@ -119,9 +119,9 @@ impl PageSet {
 /// Disjoint ranges of pages, of which no two touch: by volume and first page, the page after the
 /// last.
 #[derive(Clone, Default)]
-struct Ranges(BTreeMap<(u32, u64), u64>);
+struct PageRanges(BTreeMap<(u32, u64), u64>);
 
-impl Ranges {
+impl PageRanges {
     fn add(&mut self, volume: u32, mut start: u64, mut end: u64) {
         // The range that reaches furthest into the new one from below, then all that begin inside
         // it.
@@ -167,18 +167,18 @@ mod tests {
     fn long_ranges_and_bits_count_each_page_once() {
         let mut set = PageSet::default();
         let long = LONG_PAGES;
-        set.touch(0, 10, long, Direction::Write);
-        set.touch(0, 0, 64, Direction::Write);
+        set.touch(0, 10, long, AccessDirection::Write);
+        set.touch(0, 0, 64, AccessDirection::Write);
         assert_eq!(set.count(), [long + 10, 0, long + 10]);
-        set.touch(0, long + 5, 10, Direction::Read);
+        set.touch(0, long + 5, 10, AccessDirection::Read);
         assert_eq!(set.count(), [long + 15, 10, long + 10]);
-        set.touch(1, 0, 3, Direction::Read);
+        set.touch(1, 0, 3, AccessDirection::Read);
         assert_eq!(set.count(), [long + 18, 13, long + 10]);
-        set.touch(0, long + 10, long, Direction::Read);
+        set.touch(0, long + 10, long, AccessDirection::Read);
         assert_eq!(set.count(), [2 * long + 13, long + 8, long + 10]);
-        set.touch(0, 0, 1 << 55, Direction::Read);
+        set.touch(0, 0, 1 << 55, AccessDirection::Read);
         assert_eq!(set.count(), [(1 << 55) + 3, (1 << 55) + 3, long + 10]);
-        set.touch(0, 0, 1 << 55, Direction::Write);
+        set.touch(0, 0, 1 << 55, AccessDirection::Write);
         assert_eq!(set.count(), [(1 << 55) + 3, (1 << 55) + 3, 1 << 55]);
     }
 
@@ -186,7 +186,7 @@ mod tests {
     fn ranges_are_a_set() {
         let mut x = 12_345_u64;
         for _ in 0..200 {
-            let mut ranges = Ranges::default();
+            let mut ranges = PageRanges::default();
             let mut model = BTreeSet::new();
             for _ in 0..12 {
                 x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

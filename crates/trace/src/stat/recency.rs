@@ -17,7 +17,7 @@ pub const RECENCY_MOST: usize = 1 << 30;
 /// When things were touched last: a bit for each moment that is a place of the stack, and a Fenwick tree of the bits in
 /// each word. Moments are numbered anew when they are used up.
 #[derive(Clone, Debug, Default)]
-pub struct Recency {
+pub struct RecencyStack {
     /// By number, the moment of the last touch.
     last: Vec<u32>,
     bits: Vec<u64>,
@@ -30,7 +30,7 @@ pub struct Recency {
     now: u32,
 }
 
-impl Recency {
+impl RecencyStack {
     /// Touches the thing of this number, below [`RECENCY_MOST`]: how many places lay above its own, those of other things
     /// touched since and holes, so that a list of more things than that holds it; `None` if it has no place.
     ///

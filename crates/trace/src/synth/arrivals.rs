@@ -7,12 +7,12 @@ use destage_plan::Nanos;
 
 use super::SynthError;
 use super::quantity::parse_duration;
-use super::random::{Component, Stream};
+use super::random::{RandomStream, StreamPurpose};
 
 /// The arrival process. The first request arrives at 0. As text: `closed`, `constant:100us`,
 /// `poisson:100us`, or `on-off:10us,5ms,20ms`. Every time is between 1 ns and 24 h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrivals {
+pub enum ArrivalProcess {
     /// All at 0: the host issues the next when it may.
     Closed,
     /// At equal intervals.
@@ -34,7 +34,7 @@ pub enum Arrivals {
 const KEY: &str = "arrivals";
 const LONGEST: Nanos = Nanos(24 * 3_600_000_000_000);
 
-impl Arrivals {
+impl ArrivalProcess {
     pub(super) fn check(&self) -> Result<(), SynthError> {
         let times = match *self {
             Self::Closed => return Ok(()),
@@ -51,7 +51,7 @@ impl Arrivals {
     }
 }
 
-impl fmt::Display for Arrivals {
+impl fmt::Display for ArrivalProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed => write!(f, "closed"),
@@ -62,7 +62,7 @@ impl fmt::Display for Arrivals {
     }
 }
 
-impl FromStr for Arrivals {
+impl FromStr for ArrivalProcess {
     type Err = SynthError;
 
     fn from_str(text: &str) -> Result<Self, SynthError> {
@@ -87,8 +87,8 @@ impl FromStr for Arrivals {
 
 /// Gives one arrival after another.
 pub(super) struct ArrivalClock {
-    arrivals: Arrivals,
-    stream: Stream,
+    arrivals: ArrivalProcess,
+    stream: RandomStream,
     now: u64,
     started: bool,
     /// What is left of the on period, nanoseconds.
@@ -96,9 +96,9 @@ pub(super) struct ArrivalClock {
 }
 
 impl ArrivalClock {
-    pub(super) fn new(arrivals: Arrivals, seed: u64) -> Self {
-        let mut stream = Stream::new(seed, Component::Arrival);
-        let on_left = if let Arrivals::OnOff { on, .. } = arrivals { stream.exponential(on.0) } else { 0 };
+    pub(super) fn new(arrivals: ArrivalProcess, seed: u64) -> Self {
+        let mut stream = RandomStream::new(seed, StreamPurpose::Arrival);
+        let on_left = if let ArrivalProcess::OnOff { on, .. } = arrivals { stream.exponential(on.0) } else { 0 };
         Self { arrivals, stream, now: 0, started: false, on_left }
     }
 
@@ -113,12 +113,12 @@ impl ArrivalClock {
             return Some(Nanos::ZERO);
         }
         let mut step = match self.arrivals {
-            Arrivals::Closed => 0,
-            Arrivals::Constant(t) => t.0,
-            Arrivals::Poisson(t) => self.stream.exponential(t.0),
-            Arrivals::OnOff { interval, .. } => self.stream.exponential(interval.0),
+            ArrivalProcess::Closed => 0,
+            ArrivalProcess::Constant(t) => t.0,
+            ArrivalProcess::Poisson(t) => self.stream.exponential(t.0),
+            ArrivalProcess::OnOff { interval, .. } => self.stream.exponential(interval.0),
         };
-        if let Arrivals::OnOff { on, off, .. } = self.arrivals {
+        if let ArrivalProcess::OnOff { on, off, .. } = self.arrivals {
             // An exponential interval has no memory: what an off period cuts in two may go on after
             // it.
             let mut in_period = step;
@@ -141,24 +141,24 @@ mod tests {
     #[test]
     fn processes_are_read_and_written() {
         for text in ["closed", "constant:100ns", "poisson:1500ns", "on-off:10ns,500ns,20000ns"] {
-            assert_eq!(text.parse::<Arrivals>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ArrivalProcess>().unwrap().to_string(), text);
         }
         assert_eq!(
             "on-off:10us,5ms,0.02s".parse(),
-            Ok(Arrivals::OnOff { interval: Nanos(10_000), on: Nanos(5_000_000), off: Nanos(20_000_000) })
+            Ok(ArrivalProcess::OnOff { interval: Nanos(10_000), on: Nanos(5_000_000), off: Nanos(20_000_000) })
         );
         for text in
             ["", "closed:1s", "constant", "constant:5", "poisson:0ns", "poisson:25h", "on-off:1s,2s", "burst:1s"]
         {
-            assert!(text.parse::<Arrivals>().unwrap_err().to_string().starts_with("arrivals = "), "{text}");
+            assert!(text.parse::<ArrivalProcess>().unwrap_err().to_string().starts_with("arrivals = "), "{text}");
         }
-        let error = "on-off:10us,5us,1ms".parse::<Arrivals>().unwrap_err().to_string();
+        let error = "on-off:10us,5us,1ms".parse::<ArrivalProcess>().unwrap_err().to_string();
         assert!(error.contains("at least the interval"), "{error}");
     }
 
     #[test]
     fn time_that_does_not_fit_ends_the_clock() {
-        let mut clock = ArrivalClock::new(Arrivals::Constant(LONGEST), 0);
+        let mut clock = ArrivalClock::new(ArrivalProcess::Constant(LONGEST), 0);
         clock.now = u64::MAX - LONGEST.0 - 1;
         assert_eq!(clock.next(), Some(Nanos::ZERO));
         assert_eq!(clock.next(), Some(Nanos(u64::MAX - 1)));

@@ -6,16 +6,16 @@ use std::str::FromStr;
 use destage_plan::Nanos;
 
 use super::quantity::{MILLION, parse_duration};
-use super::random::{Component, Stream, hash};
-use super::zipf::Zipf;
-use super::{Share, SynthError, parse_bytes};
+use super::random::{RandomStream, StreamPurpose, hash};
+use super::zipf::ZipfRanks;
+use super::{PercentShare, SynthError, parse_bytes};
 
 /// How accesses spread over a volume's slots (pieces of `align` bytes). As text: `uniform`,
 /// `zipf:0.99`, `zipf:0.99,scattered`, `hot-cold:20,80`, `clusters:0.9,128KiB,0.5`,
 /// `drift:64KiB,8`, `append:4,1MiB`, `filling:64,128KiB,8KiB,200ms`, or
 /// `filling:64,128KiB,8KiB,200ms,0.5`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Footprint {
+pub enum AccessFootprint {
     /// All slots alike.
     Uniform,
     /// The k-th most frequent slot has a weight of `1 / k^alpha`.
@@ -30,9 +30,9 @@ pub enum Footprint {
     /// without all slots are alike. A volume needs 2 slots.
     HotCold {
         /// The hot share of the space, more than 0 and less than 100 %.
-        space: Share,
+        space: PercentShare,
         /// The share of the accesses that goes there.
-        accesses: Share,
+        accesses: PercentShare,
     },
     /// Locality in time and space: the volume consists of clusters of equal size (what is left at
     /// its end stays unused), of which the k-th most frequent has a weight of `1 / k^alpha`. They
@@ -91,7 +91,7 @@ const KEY: &str = "footprint";
 const MAX_SLOTS: u64 = 1 << 48;
 const MAX_STREAMS: u32 = 4096;
 
-impl Footprint {
+impl AccessFootprint {
     fn check_parameters(&self) -> Result<(), SynthError> {
         match *self {
             Self::Zipf { alpha, .. } if !(0.0..=10.0).contains(&alpha) => {
@@ -112,14 +112,14 @@ impl Footprint {
             Self::Append { streams, .. } | Self::Filling { streams, .. } if !(1..=MAX_STREAMS).contains(&streams) => {
                 Err(SynthError::new(KEY, self, format!("between 1 and {MAX_STREAMS} streams")))
             }
-            Self::HotCold { space: Share::NONE | Share::ALL, .. } => {
+            Self::HotCold { space: PercentShare::NONE | PercentShare::ALL, .. } => {
                 Err(SynthError::new(KEY, self, "the hot share of the space is more than 0 and less than 100"))
             }
             _ => Ok(()),
         }
     }
 
-    pub(super) fn check(&self, place: &Place) -> Result<(), SynthError> {
+    pub(super) fn check(&self, place: &VolumePiece) -> Result<(), SynthError> {
         self.check_parameters()?;
         let slots = place.slots();
         if slots > MAX_SLOTS {
@@ -163,7 +163,7 @@ impl Footprint {
     }
 }
 
-impl fmt::Display for Footprint {
+impl fmt::Display for AccessFootprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uniform => write!(f, "uniform"),
@@ -180,7 +180,7 @@ impl fmt::Display for Footprint {
     }
 }
 
-impl FromStr for Footprint {
+impl FromStr for AccessFootprint {
     type Err = SynthError;
 
     fn from_str(text: &str) -> Result<Self, SynthError> {
@@ -236,7 +236,7 @@ impl FromStr for Footprint {
 
 /// The piece of a volume that requests go to, and what goes there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct VolumePiece {
     /// Bytes.
     pub(super) space: u64,
     /// Bytes of a slot.
@@ -245,41 +245,41 @@ pub(super) struct Place {
     pub(super) largest: u64,
 }
 
-impl Place {
+impl VolumePiece {
     pub(super) const fn slots(&self) -> u64 {
         self.space / self.align
     }
 }
 
 /// Gives one address after another.
-pub(super) struct Addresses {
-    stream: Stream,
-    place: Place,
-    kind: Pattern,
+pub(super) struct AddressStream {
+    stream: RandomStream,
+    place: VolumePiece,
+    kind: AddressPattern,
 }
 
-enum Pattern {
+enum AddressPattern {
     Uniform,
-    Zipf(Zipf, Option<Permutation>),
-    HotCold { hot: u64, accesses: Share },
-    Clusters { ranks: Zipf, scatter: Permutation, inner: Option<Zipf>, slots: u64 },
+    Zipf(ZipfRanks, Option<IndexPermutation>),
+    HotCold { hot: u64, accesses: PercentShare },
+    Clusters { ranks: ZipfRanks, scatter: IndexPermutation, inner: Option<ZipfRanks>, slots: u64 },
     Drift { window: u64, every: u64, drawn: u64, first: u64 },
-    Append { extent: u64, next: u64, streams: Vec<Growing> },
-    Filling(Filling),
+    Append { extent: u64, next: u64, streams: Vec<GrowingExtent> },
+    Filling(FillingState),
 }
 
 /// A stream that grows in its extent.
 #[derive(Clone, Copy, Default)]
-struct Growing {
+struct GrowingExtent {
     /// Where it ends so far.
     at: u64,
     /// Where its extent ends.
     stop: u64,
 }
 
-/// What [`Footprint::Filling`] draws from: a place is computed from the time.
-struct Filling {
-    ranks: Zipf,
+/// What [`AccessFootprint::Filling`] draws from: a place is computed from the time.
+struct FillingState {
+    ranks: ZipfRanks,
     streams: u64,
     /// Extents in the space.
     extents: u64,
@@ -293,9 +293,9 @@ struct Filling {
     key: u64,
 }
 
-impl Filling {
+impl FillingState {
     /// A stream, and how often it has gone on.
-    fn choose(&self, stream: &mut Stream, time: Nanos) -> (u64, u64) {
+    fn choose(&self, stream: &mut RandomStream, time: Nanos) -> (u64, u64) {
         let rank = self.ranks.draw(stream);
         if let Some(&every) = self.paces.get(rank as usize) {
             // They do not all go on together.
@@ -308,7 +308,7 @@ impl Filling {
         (latest % self.streams, latest / self.streams)
     }
 
-    fn draw(&self, stream: &mut Stream, time: Nanos) -> u64 {
+    fn draw(&self, stream: &mut RandomStream, time: Nanos) -> u64 {
         let (file, visit) = self.choose(stream, time);
         let key = hash(self.key ^ file);
         // The streams begin at different pieces, lest all change their extents together.
@@ -324,49 +324,50 @@ fn slower(every: Nanos, k: u32, pace: f64) -> u64 {
     (every.0 as f64 * libm::pow(f64::from(k), pace) + 0.5) as u64
 }
 
-impl Addresses {
-    /// For a footprint that [`Footprint::check`] accepts for this place. Where the frequent slots
+impl AddressStream {
+    /// For a footprint that [`AccessFootprint::check`] accepts for this place. Where the frequent slots
     /// lie depends on `scatter_seed`, which of them is drawn on `seed`.
-    pub(super) fn new(footprint: Footprint, place: Place, seed: u64, scatter_seed: u64) -> Self {
+    pub(super) fn new(footprint: AccessFootprint, place: VolumePiece, seed: u64, scatter_seed: u64) -> Self {
         let slots = place.slots();
         let kind = match footprint {
-            Footprint::Uniform => Pattern::Uniform,
-            Footprint::Zipf { alpha, scattered } => {
-                Pattern::Zipf(Zipf::new(slots, alpha), scattered.then(|| Permutation::new(slots, scatter_seed)))
-            }
-            Footprint::HotCold { space, accesses } => {
+            AccessFootprint::Uniform => AddressPattern::Uniform,
+            AccessFootprint::Zipf { alpha, scattered } => AddressPattern::Zipf(
+                ZipfRanks::new(slots, alpha),
+                scattered.then(|| IndexPermutation::new(slots, scatter_seed)),
+            ),
+            AccessFootprint::HotCold { space, accesses } => {
                 let exact = u128::from(slots) * u128::from(space.millionths());
                 let rounded = (exact + u128::from(MILLION / 2)) / u128::from(MILLION);
-                Pattern::HotCold { hot: (rounded as u64).clamp(1, slots - 1), accesses }
+                AddressPattern::HotCold { hot: (rounded as u64).clamp(1, slots - 1), accesses }
             }
-            Footprint::Clusters { alpha, size, inner } => {
+            AccessFootprint::Clusters { alpha, size, inner } => {
                 let clusters = place.space / size;
                 let slots = size / place.align;
-                Pattern::Clusters {
-                    ranks: Zipf::new(clusters, alpha),
-                    scatter: Permutation::new(clusters, scatter_seed),
-                    inner: (inner > 0.0).then(|| Zipf::new(slots, inner)),
+                AddressPattern::Clusters {
+                    ranks: ZipfRanks::new(clusters, alpha),
+                    scatter: IndexPermutation::new(clusters, scatter_seed),
+                    inner: (inner > 0.0).then(|| ZipfRanks::new(slots, inner)),
                     slots,
                 }
             }
-            Footprint::Drift { window, every } => {
-                Pattern::Drift { window: window / place.align, every, drawn: 0, first: 0 }
+            AccessFootprint::Drift { window, every } => {
+                AddressPattern::Drift { window: window / place.align, every, drawn: 0, first: 0 }
             }
-            Footprint::Append { streams, extent } => {
-                Pattern::Append { extent, next: 0, streams: vec![Growing::default(); streams as usize] }
+            AccessFootprint::Append { streams, extent } => {
+                AddressPattern::Append { extent, next: 0, streams: vec![GrowingExtent::default(); streams as usize] }
             }
-            Footprint::Filling { streams, extent, piece, every, pace } => Pattern::Filling(Filling {
-                ranks: Zipf::new(u64::from(streams), pace.unwrap_or(1.0)),
+            AccessFootprint::Filling { streams, extent, piece, every, pace } => AddressPattern::Filling(FillingState {
+                ranks: ZipfRanks::new(u64::from(streams), pace.unwrap_or(1.0)),
                 streams: u64::from(streams),
                 extents: place.space / extent,
                 pieces: extent / piece,
                 slots: piece / place.align,
                 every: every.0,
                 paces: pace.map_or(vec![], |pace| (1..=streams).map(|k| slower(every, k, pace)).collect()),
-                key: Stream::new(scatter_seed, Component::Scatter).next(),
+                key: RandomStream::new(scatter_seed, StreamPurpose::Scatter).next(),
             }),
         };
-        Self { stream: Stream::new(seed, Component::Address), place, kind }
+        Self { stream: RandomStream::new(seed, StreamPurpose::Address), place, kind }
     }
 
     /// The first byte of the next request, which has this length and arrives at this time.
@@ -374,19 +375,19 @@ impl Addresses {
         let slots = self.place.slots();
         let stream = &mut self.stream;
         let slot = match &mut self.kind {
-            Pattern::Uniform => stream.below(slots),
-            Pattern::Zipf(zipf, scatter) => {
+            AddressPattern::Uniform => stream.below(slots),
+            AddressPattern::Zipf(zipf, scatter) => {
                 let rank = zipf.draw(stream);
                 scatter.as_ref().map_or(rank, |permutation| permutation.of(rank))
             }
-            &mut Pattern::HotCold { hot, accesses } => {
+            &mut AddressPattern::HotCold { hot, accesses } => {
                 if stream.happens(accesses) {
                     stream.below(hot)
                 } else {
                     hot + stream.below(slots - hot)
                 }
             }
-            Pattern::Clusters { ranks, scatter, inner, slots } => {
+            AddressPattern::Clusters { ranks, scatter, inner, slots } => {
                 let cluster = scatter.of(ranks.draw(stream));
                 let slot = match inner {
                     Some(inner) => inner.draw(stream),
@@ -394,7 +395,7 @@ impl Addresses {
                 };
                 cluster * *slots + slot
             }
-            Pattern::Drift { window, every, drawn, first } => {
+            AddressPattern::Drift { window, every, drawn, first } => {
                 if *drawn == *every {
                     *drawn = 0;
                     *first = if *first + 1 == slots { 0 } else { *first + 1 };
@@ -402,20 +403,20 @@ impl Addresses {
                 *drawn += 1;
                 (*first + stream.below(*window)) % slots
             }
-            Pattern::Append { extent, next, streams } => {
+            AddressPattern::Append { extent, next, streams } => {
                 let chosen = stream.below(streams.len() as u64) as usize;
                 let file = &mut streams[chosen];
                 if file.stop - file.at < len {
                     if self.place.space - *next < *extent {
                         *next = 0;
                     }
-                    *file = Growing { at: *next, stop: *next + *extent };
+                    *file = GrowingExtent { at: *next, stop: *next + *extent };
                     *next += *extent;
                 }
                 file.at += len;
                 return file.at - len;
             }
-            Pattern::Filling(filling) => filling.draw(stream, time),
+            AddressPattern::Filling(filling) => filling.draw(stream, time),
         };
         let last = (self.place.space - len) / self.place.align;
         slot.min(last) * self.place.align
@@ -424,17 +425,17 @@ impl Addresses {
 
 /// A permutation of the numbers below n: a bijective hash of as many bits as n needs, repeated
 /// until its result is below n (cycle walking), which takes fewer than two steps on average.
-struct Permutation {
+struct IndexPermutation {
     n: u64,
     mask: u64,
     shift: u32,
     keys: [u64; 4],
 }
 
-impl Permutation {
+impl IndexPermutation {
     fn new(n: u64, seed: u64) -> Self {
         let bits = (64 - (n - 1).leading_zeros()).max(1);
-        let mut stream = Stream::new(seed, Component::Scatter);
+        let mut stream = RandomStream::new(seed, StreamPurpose::Scatter);
         Self { n, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2), keys: std::array::from_fn(|_| stream.next()) }
     }
 
@@ -472,11 +473,11 @@ mod tests {
             "filling:64,131072,8192,200000000ns",
             "filling:64,131072,8192,200000000ns,0.5",
         ] {
-            assert_eq!(text.parse::<Footprint>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<AccessFootprint>().unwrap().to_string(), text);
         }
         assert_eq!(
             "clusters:1,128KiB".parse(),
-            Ok(Footprint::Clusters { alpha: 1.0, size: 128 << 10, inner: 0.0 }),
+            Ok(AccessFootprint::Clusters { alpha: 1.0, size: 128 << 10, inner: 0.0 }),
             "the slots of a cluster are alike"
         );
         for text in [
@@ -505,14 +506,14 @@ mod tests {
             "filling:4,8KiB,4KiB,1ms,11",
             "filling:4,8KiB,4KiB,1ms,1,1",
         ] {
-            assert!(text.parse::<Footprint>().unwrap_err().to_string().starts_with("footprint = "), "{text}");
+            assert!(text.parse::<AccessFootprint>().unwrap_err().to_string().starts_with("footprint = "), "{text}");
         }
     }
 
     #[test]
     fn a_permutation_hits_every_slot_once() {
         for n in (1..=130).chain([1000, 4096, 4097]) {
-            let permutation = Permutation::new(n, 5);
+            let permutation = IndexPermutation::new(n, 5);
             let mut seen = vec![false; n as usize];
             for rank in 0..n {
                 assert!(!std::mem::replace(&mut seen[permutation.of(rank) as usize], true));
@@ -522,7 +523,7 @@ mod tests {
 
     #[test]
     fn a_permutation_parts_neighbours() {
-        let permutation = Permutation::new(1_000_000, 5);
+        let permutation = IndexPermutation::new(1_000_000, 5);
         let near = (0..1000).filter(|&rank| permutation.of(rank).abs_diff(permutation.of(rank + 1)) < 1000).count();
         assert!(near < 20, "{near} of 1000 neighbours stay within a thousandth of the space");
     }

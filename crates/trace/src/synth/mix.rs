@@ -7,9 +7,9 @@ use std::path::Path;
 use destage_plan::{Nanos, Request};
 
 use super::random::hash;
-use super::{Arrivals, Length, Synth, SynthError, SynthSpec};
-use crate::error::{Place, TraceError};
-use crate::source::{BATCH_REQUESTS, Source};
+use super::{ArrivalProcess, SynthError, SynthLength, SynthSpec, SynthTrace};
+use crate::error::{FilePlace, TraceError};
+use crate::source::{BATCH_REQUESTS, TraceSource};
 
 /// Parts that a mix may have.
 pub const MAX_PARTS: usize = 64;
@@ -23,19 +23,19 @@ const MAX_BASE: u64 = 1 << 62;
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixSpec {
     /// How many requests in all, or for how long.
-    pub length: Length,
+    pub length: SynthLength,
     /// Which of the traces with these properties. Part 0 draws from this seed, the others from
     /// seeds derived from it; the scattered addresses of parts with the same number of slots (or
     /// clusters) lie at the same places, so that such parts share their frequent addresses.
     pub seed: u64,
     /// 1 to [`MAX_PARTS`].
-    pub parts: Vec<Part>,
+    pub parts: Vec<MixPart>,
 }
 
 /// One stream of a mix.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
-    /// The stream. Its seed does not count; its length is its own end, `Length::Requests(u64::MAX)`
+pub struct MixPart {
+    /// The stream. Its seed does not count; its length is its own end, `SynthLength::Requests(u64::MAX)`
     /// for none. Its space includes what a stripe leaves out.
     pub spec: SynthSpec,
     /// When it begins, at most 2^62 ns.
@@ -45,20 +45,20 @@ pub struct Part {
     /// The number of its first volume.
     pub volume: u32,
     /// Which addresses it leaves out.
-    pub stripe: Option<Stripe>,
+    pub stripe: Option<AddressStripe>,
 }
 
 /// The first `window` bytes of every `period`. As text: `128KiB/1MiB`. A request that would pass
 /// the end of a window moves back to where it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stripe {
+pub struct AddressStripe {
     /// Bytes used, at least the part's largest size.
     pub window: u64,
     /// Bytes of which they are the first, at most the part's space.
     pub period: u64,
 }
 
-impl Stripe {
+impl AddressStripe {
     /// Bytes used in the whole periods of a space.
     const fn used(self, space: u64) -> u64 {
         space / self.period * self.window
@@ -69,13 +69,13 @@ impl Stripe {
     }
 }
 
-impl fmt::Display for Stripe {
+impl fmt::Display for AddressStripe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.window, self.period)
     }
 }
 
-impl std::str::FromStr for Stripe {
+impl std::str::FromStr for AddressStripe {
     type Err = SynthError;
 
     fn from_str(text: &str) -> Result<Self, SynthError> {
@@ -112,8 +112,8 @@ impl fmt::Display for MixError {
 impl std::error::Error for MixError {}
 
 /// Generates the requests of a [`MixSpec`].
-pub struct Mix {
-    length: Length,
+pub struct MixTrace {
+    length: SynthLength,
     streams: Vec<PartStream>,
     generated: u64,
     now: Nanos,
@@ -121,11 +121,11 @@ pub struct Mix {
 }
 
 struct PartStream {
-    synth: Synth,
+    synth: SynthTrace,
     start: u64,
     base: u64,
     volume: u32,
-    stripe: Option<Stripe>,
+    stripe: Option<AddressStripe>,
     /// The part's next request, where the mix has it.
     head: Option<Request>,
 }
@@ -135,7 +135,7 @@ fn part_seed(seed: u64, part: usize) -> u64 {
     if part == 0 { seed } else { hash(seed ^ (part as u64).wrapping_mul(0xd134_2543_de82_ef95)) }
 }
 
-impl Mix {
+impl MixTrace {
     /// Begins a trace.
     ///
     /// # Errors
@@ -146,8 +146,8 @@ impl Mix {
             error: SynthError::new(key, value, allowed),
         };
         match spec.length {
-            Length::Requests(0) => return Err(whole("length", &0, "at least 1 request")),
-            Length::Duration(Nanos(0)) => return Err(whole("length", &"0 ns", "at least 1 ns")),
+            SynthLength::Requests(0) => return Err(whole("length", &0, "at least 1 request")),
+            SynthLength::Duration(Nanos(0)) => return Err(whole("length", &"0 ns", "at least 1 ns")),
             _ => {}
         }
         let count = spec.parts.len();
@@ -159,7 +159,7 @@ impl Mix {
         if volumes > u64::from(MAX_VOLUMES) {
             return Err(whole("volumes", &volumes, &format!("at most {MAX_VOLUMES} in all parts together")));
         }
-        let endless_alone = count == 1 && matches!(spec.length, Length::Requests(_));
+        let endless_alone = count == 1 && matches!(spec.length, SynthLength::Requests(_));
         let mut streams = Vec::with_capacity(count);
         for (number, part) in spec.parts.into_iter().enumerate() {
             let stream = PartStream::new(part, spec.seed, number, endless_alone);
@@ -177,15 +177,15 @@ impl Mix {
     }
 
     fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
-        if self.ended || matches!(self.length, Length::Requests(n) if n == self.generated) {
+        if self.ended || matches!(self.length, SynthLength::Requests(n) if n == self.generated) {
             return Ok(None);
         }
         let heads = self.streams.iter_mut().filter_map(|stream| stream.head.map(|head| (head.time, stream)));
         // The first of several minima.
         let next = heads.min_by_key(|&(time, _)| time);
         let Some((time, stream)) = next.filter(|&(time, _)| match self.length {
-            Length::Requests(_) => true,
-            Length::Duration(end) => time < end,
+            SynthLength::Requests(_) => true,
+            SynthLength::Duration(end) => time < end,
         }) else {
             self.ended = true;
             return Ok(None);
@@ -199,8 +199,8 @@ impl Mix {
 }
 
 impl PartStream {
-    fn new(part: Part, seed: u64, number: usize, endless_alone: bool) -> Result<Self, SynthError> {
-        let Part { mut spec, start, base, volume, stripe } = part;
+    fn new(part: MixPart, seed: u64, number: usize, endless_alone: bool) -> Result<Self, SynthError> {
+        let MixPart { mut spec, start, base, volume, stripe } = part;
         if start.0 > MAX_BASE {
             return Err(SynthError::new("start", start, "at most 2^62 ns"));
         }
@@ -211,7 +211,7 @@ impl PartStream {
             let allowed = format!("with volumes = {} at most {MAX_VOLUMES} in all", spec.volumes);
             return Err(SynthError::new("volume", volume, allowed));
         }
-        if spec.arrivals == Arrivals::Closed && spec.length == Length::Requests(u64::MAX) && !endless_alone {
+        if spec.arrivals == ArrivalProcess::Closed && spec.length == SynthLength::Requests(u64::MAX) && !endless_alone {
             let allowed = "closed arrivals never advance: give this part a length of its own, in requests";
             return Err(SynthError::new("arrivals", spec.arrivals, allowed));
         }
@@ -228,7 +228,7 @@ impl PartStream {
             spec.space = stripe.used(spec.space);
         }
         spec.seed = part_seed(seed, number);
-        let synth = Synth::scattered_by(spec, seed)?;
+        let synth = SynthTrace::scattered_by(spec, seed)?;
         Ok(Self { synth, start: start.0, base, volume, stripe, head: None })
     }
 
@@ -238,7 +238,7 @@ impl PartStream {
         if let Some(mut request) = self.synth.next_request()? {
             request.time.0 = request.time.0.checked_add(self.start).ok_or_else(|| {
                 let reason = "the time of a part exceeds 2^64 ns; it must begin earlier or its arrivals be closer";
-                TraceError::new(Path::new("synthetic trace"), Place::File, reason)
+                TraceError::new(Path::new("synthetic trace"), FilePlace::File, reason)
             })?;
             request.volume += self.volume;
             // A flush has no place.
@@ -252,7 +252,7 @@ impl PartStream {
     }
 }
 
-impl Source for Mix {
+impl TraceSource for MixTrace {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         while out.len() < BATCH_REQUESTS {
@@ -272,8 +272,8 @@ impl Source for Mix {
     fn progress(&self) -> Option<f64> {
         Some(match self.length {
             _ if self.ended => 1.0,
-            Length::Requests(n) => self.generated as f64 / n as f64,
-            Length::Duration(end) => (self.now.0 as f64 / end.0 as f64).min(1.0),
+            SynthLength::Requests(n) => self.generated as f64 / n as f64,
+            SynthLength::Duration(end) => (self.now.0 as f64 / end.0 as f64).min(1.0),
         })
     }
 }
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn stripes_are_read_and_place_requests() {
-        let stripe: Stripe = "128KiB/1MiB".parse().unwrap();
+        let stripe: AddressStripe = "128KiB/1MiB".parse().unwrap();
         assert_eq!(stripe.to_string(), "131072/1048576");
         assert_eq!(stripe.used((5 << 20) + 7), 5 << 17);
         assert_eq!(stripe.place(0, 4096), 0);
@@ -292,7 +292,7 @@ mod tests {
         // It would end behind the window.
         assert_eq!(stripe.place((128 << 10) - 512, 4096), (128 << 10) - 4096);
         for text in ["", "4KiB", "4KiB/", "4KiB/x", "4XB/1MiB"] {
-            assert!(text.parse::<Stripe>().unwrap_err().to_string().starts_with("stripe = "), "{text}");
+            assert!(text.parse::<AddressStripe>().unwrap_err().to_string().starts_with("stripe = "), "{text}");
         }
     }
 

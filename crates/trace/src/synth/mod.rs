@@ -23,19 +23,19 @@ use std::str::FromStr;
 
 use destage_plan::{Nanos, Op, Request};
 
-pub use arrivals::Arrivals;
-pub use footprint::Footprint;
-pub use mix::{MAX_PARTS, Mix, MixError, MixSpec, Part, Stripe};
-pub use quantity::{Share, parse_bytes};
+pub use arrivals::ArrivalProcess;
+pub use footprint::AccessFootprint;
+pub use mix::{AddressStripe, MAX_PARTS, MixError, MixPart, MixSpec, MixTrace};
+pub use quantity::{PercentShare, parse_bytes};
 pub use size_mix::SizeMix;
-pub use volumes::Volumes;
+pub use volumes::SynthVolumes;
 
-use crate::error::{Place, TraceError};
-use crate::source::{BATCH_REQUESTS, Source};
+use crate::error::{FilePlace, TraceError};
+use crate::source::{BATCH_REQUESTS, TraceSource};
 use arrivals::ArrivalClock;
-use footprint::{Addresses, Place as Room};
+use footprint::{AddressStream, VolumePiece as Room};
 use quantity::{MILLION, parse_duration};
-use random::{Component, Stream};
+use random::{RandomStream, StreamPurpose};
 
 /// A value of a specification that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,14 +57,14 @@ impl SynthError {
 
 /// How much is generated: `1000000` (requests) or `60s` (a time, with unit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub enum SynthLength {
     /// So many requests, flushes included; at least 1.
     Requests(u64),
     /// The requests that arrive before this time; at least 1 ns.
     Duration(Nanos),
 }
 
-impl FromStr for Length {
+impl FromStr for SynthLength {
     type Err = SynthError;
 
     fn from_str(text: &str) -> Result<Self, SynthError> {
@@ -81,20 +81,20 @@ impl FromStr for Length {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SynthSpec {
     /// How many requests, or for how long.
-    pub length: Length,
+    pub length: SynthLength,
     /// Sizes of reads, writes and discards.
     pub sizes: SizeMix,
     /// Share of reads among reads, writes and discards.
-    pub read_share: Share,
+    pub read_share: PercentShare,
     /// Share of discards among reads, writes and discards; with the read share at most 100 %.
-    pub discard_share: Share,
+    pub discard_share: PercentShare,
     /// When requests arrive.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalProcess,
     /// Share of requests that begin where the one before them of the same kind on the same volume
     /// ended (the first: at 0). One that would pass the end of the volume begins at 0 again.
-    pub sequential_share: Share,
+    pub sequential_share: PercentShare,
     /// Where the other requests go.
-    pub footprint: Footprint,
+    pub footprint: AccessFootprint,
     /// Bytes of which the addresses of the other requests are multiples; at most 1 GiB. The
     /// volume's slots are this large. A sequential request begins at the exact end of the one
     /// before it.
@@ -103,7 +103,7 @@ pub struct SynthSpec {
     /// that would pass the end moves back to the last aligned address where it fits.
     pub space: u64,
     /// How many volumes, and how unequal.
-    pub volumes: Volumes,
+    pub volumes: SynthVolumes,
     /// A flush follows every so many writes, at the same time and on the same volume.
     pub flush_every: Option<NonZeroU64>,
     /// Which of the traces with these properties.
@@ -113,9 +113,9 @@ pub struct SynthSpec {
 impl SynthSpec {
     fn check(&self) -> Result<(), SynthError> {
         match self.length {
-            Length::Requests(0) => return Err(SynthError::new("length", 0, "at least 1 request")),
-            Length::Duration(Nanos(0)) => return Err(SynthError::new("length", "0 ns", "at least 1 ns")),
-            Length::Duration(time) if self.arrivals == Arrivals::Closed => {
+            SynthLength::Requests(0) => return Err(SynthError::new("length", 0, "at least 1 request")),
+            SynthLength::Duration(Nanos(0)) => return Err(SynthError::new("length", "0 ns", "at least 1 ns")),
+            SynthLength::Duration(time) if self.arrivals == ArrivalProcess::Closed => {
                 return Err(SynthError::new(
                     "length",
                     time,
@@ -140,7 +140,7 @@ impl SynthSpec {
             let allowed = format!("between {least} B (the largest size and align must fit) and 2^62 B");
             return Err(SynthError::new("space", self.space, allowed));
         }
-        if matches!(self.footprint, Footprint::Append { .. }) && self.sequential_share != Share::NONE {
+        if matches!(self.footprint, AccessFootprint::Append { .. }) && self.sequential_share != PercentShare::NONE {
             let allowed = "0 with footprint = append, whose streams are sequential themselves";
             return Err(SynthError::new("sequential_share", self.sequential_share, allowed));
         }
@@ -154,14 +154,14 @@ impl SynthSpec {
 
 /// Generates the requests of a [`SynthSpec`]. [`Request::volume`] is the specification's number of
 /// the volume, whichever appears first.
-pub struct Synth {
+pub struct SynthTrace {
     spec: SynthSpec,
     clock: ArrivalClock,
-    kinds: Stream,
-    sizes: Stream,
-    volumes: Stream,
-    sequence: Stream,
-    addresses: Addresses,
+    kinds: RandomStream,
+    sizes: RandomStream,
+    volumes: RandomStream,
+    sequence: RandomStream,
+    addresses: AddressStream,
     /// Of each volume, where the last read, write and discard ended.
     ends: Vec<[u64; 3]>,
     writes_since_flush: u64,
@@ -171,7 +171,7 @@ pub struct Synth {
     ended: bool,
 }
 
-impl Synth {
+impl SynthTrace {
     /// Begins a trace.
     ///
     /// # Errors
@@ -184,14 +184,14 @@ impl Synth {
     /// Begins a trace whose frequent addresses lie where they lie in that with `scatter_seed`.
     fn scattered_by(spec: SynthSpec, scatter_seed: u64) -> Result<Self, SynthError> {
         spec.check()?;
-        let stream = |component| Stream::new(spec.seed, component);
+        let stream = |component| RandomStream::new(spec.seed, component);
         Ok(Self {
             clock: ArrivalClock::new(spec.arrivals, spec.seed),
-            kinds: stream(Component::Kind),
-            sizes: stream(Component::Size),
-            volumes: stream(Component::Volume),
-            sequence: stream(Component::Sequence),
-            addresses: Addresses::new(spec.footprint, spec.room(), spec.seed, scatter_seed),
+            kinds: stream(StreamPurpose::Kind),
+            sizes: stream(StreamPurpose::Size),
+            volumes: stream(StreamPurpose::Volume),
+            sequence: stream(StreamPurpose::Sequence),
+            addresses: AddressStream::new(spec.footprint, spec.room(), spec.seed, scatter_seed),
             ends: vec![[0; 3]; spec.volumes.count as usize],
             writes_since_flush: 0,
             flush: None,
@@ -210,7 +210,7 @@ impl Synth {
 
     /// The next request, if there is one.
     fn generate(&mut self) -> Result<Option<Request>, TraceError> {
-        if self.ended || matches!(self.spec.length, Length::Requests(n) if n == self.generated) {
+        if self.ended || matches!(self.spec.length, SynthLength::Requests(n) if n == self.generated) {
             return Ok(None);
         }
         if let Some(flush) = self.flush.take() {
@@ -218,9 +218,9 @@ impl Synth {
         }
         let Some(time) = self.clock.next() else {
             let reason = format!("after {} requests the time exceeds 2^64 ns; arrivals must be closer", self.generated);
-            return Err(TraceError::new(Path::new("synthetic trace"), Place::File, reason));
+            return Err(TraceError::new(Path::new("synthetic trace"), FilePlace::File, reason));
         };
-        if matches!(self.spec.length, Length::Duration(end) if time >= end) {
+        if matches!(self.spec.length, SynthLength::Duration(end) if time >= end) {
             self.ended = true;
             return Ok(None);
         }
@@ -258,7 +258,7 @@ impl Synth {
     }
 }
 
-impl Source for Synth {
+impl TraceSource for SynthTrace {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         while out.len() < BATCH_REQUESTS {
@@ -272,16 +272,16 @@ impl Source for Synth {
 
     fn len_hint(&self) -> Option<u64> {
         match self.spec.length {
-            Length::Requests(n) => Some(n),
-            Length::Duration(_) => None,
+            SynthLength::Requests(n) => Some(n),
+            SynthLength::Duration(_) => None,
         }
     }
 
     fn progress(&self) -> Option<f64> {
         Some(match self.spec.length {
-            Length::Requests(n) => self.generated as f64 / n as f64,
-            Length::Duration(_) if self.ended => 1.0,
-            Length::Duration(end) => (self.clock.now().0 as f64 / end.0 as f64).min(1.0),
+            SynthLength::Requests(n) => self.generated as f64 / n as f64,
+            SynthLength::Duration(_) if self.ended => 1.0,
+            SynthLength::Duration(end) => (self.clock.now().0 as f64 / end.0 as f64).min(1.0),
         })
     }
 }

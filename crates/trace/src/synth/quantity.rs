@@ -7,15 +7,15 @@ use destage_plan::{Nanos, quantity};
 
 use super::SynthError;
 
-/// The whole, in the unit of [`Share`].
+/// The whole, in the unit of [`PercentShare`].
 pub(super) const MILLION: u32 = 1_000_000;
 
 /// A share from 0 to 100 percent, in millionths. As text: percent with up to four decimals, such as
 /// `20.5`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Share(u32);
+pub struct PercentShare(u32);
 
-impl Share {
+impl PercentShare {
     /// Nothing.
     pub const NONE: Self = Self(0);
     /// Everything.
@@ -37,7 +37,7 @@ impl Share {
     }
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for PercentShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.0 / 10_000, self.0 % 10_000);
         if rest == 0 {
@@ -48,7 +48,7 @@ impl fmt::Display for Share {
     }
 }
 
-impl FromStr for Share {
+impl FromStr for PercentShare {
     type Err = SynthError;
 
     fn from_str(text: &str) -> Result<Self, SynthError> {
@@ -78,17 +78,17 @@ mod tests {
     fn shares_are_exact() {
         for (text, millionths) in [("0", 0), ("20.5", 205_000), ("100", 1_000_000), ("0.0001", 1), ("99.9900", 999_900)]
         {
-            assert_eq!(text.parse::<Share>().unwrap().millionths(), millionths);
+            assert_eq!(text.parse::<PercentShare>().unwrap().millionths(), millionths);
         }
-        assert_eq!("20.50".parse::<Share>().unwrap().to_string(), "20.5");
-        assert_eq!(Share::ALL.to_string(), "100");
-        assert_eq!(Share::from_percent(7).unwrap().to_string(), "7");
+        assert_eq!("20.50".parse::<PercentShare>().unwrap().to_string(), "20.5");
+        assert_eq!(PercentShare::ALL.to_string(), "100");
+        assert_eq!(PercentShare::from_percent(7).unwrap().to_string(), "7");
         for text in ["", "-1", "100.0001", "1.23456", "1e1", ".5", "5.", "nan", "20,5", "99999999999999999999"] {
-            let error = text.parse::<Share>().unwrap_err();
+            let error = text.parse::<PercentShare>().unwrap_err();
             assert!(error.to_string().contains("percent between 0 and 100"), "{error}");
         }
-        assert_eq!(Share::from_millionths(1_000_001), None);
-        assert_eq!(Share::from_percent(101), None);
+        assert_eq!(PercentShare::from_millionths(1_000_001), None);
+        assert_eq!(PercentShare::from_percent(101), None);
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::Share;
+use super::PercentShare;
 use super::quantity::MILLION;
 
 /// What a stream is for: a constant that sets its seed apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(super) enum Component {
+pub(super) enum StreamPurpose {
     Kind = 0x6b69_6e64_0000_0001,
     Size = 0x7369_7a65_0000_0002,
     Volume = 0x766f_6c75_0000_0003,
@@ -28,10 +28,10 @@ pub(super) const fn hash(n: u64) -> u64 {
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Stream(Xoshiro256PlusPlus);
+pub(super) struct RandomStream(Xoshiro256PlusPlus);
 
-impl Stream {
-    pub(super) fn new(seed: u64, component: Component) -> Self {
+impl RandomStream {
+    pub(super) fn new(seed: u64, component: StreamPurpose) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed ^ component as u64))
     }
 
@@ -46,7 +46,7 @@ impl Stream {
 
     /// True in this share of the draws. What happens with a share happens with every larger one
     /// too.
-    pub(super) fn happens(&mut self, share: Share) -> bool {
+    pub(super) fn happens(&mut self, share: PercentShare) -> bool {
         self.below(u64::from(MILLION)) < u64::from(share.millionths())
     }
 

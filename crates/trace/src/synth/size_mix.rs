@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::random::Stream;
+use super::random::RandomStream;
 use super::{SynthError, parse_bytes};
 
 /// Sizes and their weights. As text: `4KiB:70,8KiB:20,64KiB:10`; a single size needs no weight.
@@ -40,7 +40,7 @@ impl SizeMix {
         self.weights.iter().map(|&(bytes, _)| bytes).max().unwrap_or(0)
     }
 
-    pub(super) fn draw(&self, stream: &mut Stream) -> u64 {
+    pub(super) fn draw(&self, stream: &mut RandomStream) -> u64 {
         let total = self.weights.iter().map(|&(_, weight)| u64::from(weight)).sum();
         let mut left = stream.below(total);
         for &(bytes, weight) in &self.weights {

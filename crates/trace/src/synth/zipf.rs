@@ -6,11 +6,11 @@
 //! time and no table, whatever the number of ranks; an exponent of 1 (and near it) is handled by
 //! `expm1(x)/x` and `log1p(x)/x`, which are smooth there.
 
-use super::random::Stream;
+use super::random::RandomStream;
 
 /// Draws ranks 0 to n - 1 with probability proportional to `1 / (rank + 1)^alpha`.
 #[derive(Clone, Debug)]
-pub(super) struct Zipf {
+pub(super) struct ZipfRanks {
     n: u64,
     alpha: f64,
     /// The integral up to 1.5, less the first rank's own height: the lower end of what is drawn.
@@ -21,7 +21,7 @@ pub(super) struct Zipf {
     sure: f64,
 }
 
-impl Zipf {
+impl ZipfRanks {
     /// `n` from 1 to 2^48, `alpha` from 0 to 10.
     pub(super) fn new(n: u64, alpha: f64) -> Self {
         let mut z = Self { n, alpha, low: 0.0, high: 0.0, sure: 0.0 };
@@ -31,7 +31,7 @@ impl Zipf {
         z
     }
 
-    pub(super) fn draw(&self, stream: &mut Stream) -> u64 {
+    pub(super) fn draw(&self, stream: &mut RandomStream) -> u64 {
         loop {
             let u = self.high + stream.unit() * (self.low - self.high);
             let x = self.inverse(u);
@@ -74,13 +74,13 @@ fn log1p_over(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random::Component;
+    use super::super::random::StreamPurpose;
     use super::*;
 
     /// Exact probabilities against counts: Pearson's statistic over the first ranks and the rest.
     fn chi_square(n: u64, alpha: f64, draws: u64) -> (f64, usize) {
-        let zipf = Zipf::new(n, alpha);
-        let mut stream = Stream::new(42, Component::Address);
+        let zipf = ZipfRanks::new(n, alpha);
+        let mut stream = RandomStream::new(42, StreamPurpose::Address);
         let cells = n.min(50) as usize;
         let mut counts = vec![0_u64; cells + 1];
         for _ in 0..draws {
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn the_largest_space_draws() {
         for alpha in [0.0, 0.5, 1.0, 3.0, 10.0] {
-            let zipf = Zipf::new(1 << 48, alpha);
-            let mut stream = Stream::new(1, Component::Address);
+            let zipf = ZipfRanks::new(1 << 48, alpha);
+            let mut stream = RandomStream::new(1, StreamPurpose::Address);
             for _ in 0..10_000 {
                 assert!(zipf.draw(&mut stream) < 1 << 48);
             }

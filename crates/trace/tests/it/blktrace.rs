@@ -10,7 +10,7 @@ use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use destage_trace::{FormatId, Op, OpenOptions, Request, Source, Trace, open, open_stream};
+use destage_trace::{FormatId, Op, OpenOptions, Request, TraceRequests, TraceSource, open, open_stream};
 use proptest::prelude::*;
 
 const RECORD: usize = 48;
@@ -23,7 +23,7 @@ fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-fn drain(mut trace: Trace) -> Result<(Vec<Request>, Vec<String>), String> {
+fn drain(mut trace: TraceRequests) -> Result<(Vec<Request>, Vec<String>), String> {
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     loop {
         trace.next_batch(&mut batch).map_err(|e| e.to_string())?;

@@ -7,8 +7,8 @@ use std::io::{Cursor, Write as _};
 use std::process::Command;
 
 use destage_trace::{
-    EXPORTS, ExportError, ExportReport, ExportSpec, Exporter, FormatId, Nanos, Op, OpenOptions, Request, Source,
-    open_stream,
+    EXPORTS, ExportError, ExportReport, ExportSpec, FormatId, Nanos, Op, OpenOptions, Request, TraceExporter,
+    TraceSource, open_stream,
 };
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn request(time: u64, op: Op, offset: u64, len: u64, volume: u32) -> Request {
 fn export_named(spec: &str, requests: &[Request], names: &[String]) -> Result<(Vec<u8>, ExportReport), ExportError> {
     let spec: ExportSpec = spec.parse().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut exporter = Exporter::new(&spec, Vec::new(), folder.path())?;
+    let mut exporter = TraceExporter::new(&spec, Vec::new(), folder.path())?;
     // Batches do not matter.
     for batch in requests.chunks(7) {
         exporter.write(batch, names)?;

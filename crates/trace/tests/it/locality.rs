@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use destage_plan::PageGeometry;
 use destage_trace::{
-    BlockFill, LOCALITY_FILL_CLASSES, LOCALITY_LISTS, Locality, LocalityOf, LocalitySummary, Nanos, Op, Request, Reuse,
+    BlockFill, LOCALITY_FILL_CLASSES, LOCALITY_LISTS, LocalityCollector, LocalityOf, LocalitySummary, Nanos, Op,
+    Request, ReuseCounts,
 };
 use proptest::prelude::*;
 
@@ -17,7 +18,7 @@ fn request(op: Op, volume: u32, offset: u64, len: u64) -> Request {
 }
 
 fn locality(of: LocalityOf, requests: &[Request]) -> LocalitySummary {
-    let mut locality = Locality::new(PageGeometry::new(PAGE, 64).unwrap(), of);
+    let mut locality = LocalityCollector::new(PageGeometry::new(PAGE, 64).unwrap(), of);
     let (a, b) = requests.split_at(requests.len() / 3);
     locality.feed(a).unwrap();
     locality.feed(b).unwrap();
@@ -30,8 +31,8 @@ fn pieces(r: &Request, size: u64) -> impl Iterator<Item = (u32, u64)> + use<> {
 }
 
 /// Distances by a list with the latest touched first.
-fn reuse(touched: impl Iterator<Item = (u32, u64)>) -> Reuse {
-    let (mut list, mut reuse) = (vec![], Reuse::default());
+fn reuse(touched: impl Iterator<Item = (u32, u64)>) -> ReuseCounts {
+    let (mut list, mut reuse) = (vec![], ReuseCounts::default());
     for piece in touched {
         reuse.touches += 1;
         if let Some(distance) = list.iter().position(|&held| held == piece) {
@@ -142,11 +143,11 @@ fn a_worked_example() {
     let summary = locality(LocalityOf::Writes, &requests);
     // Page 1 comes back after 320 other pages, then at once.
     let mut distances = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-    assert_eq!(summary.pages, Reuse { touches: 324, first: 322, distances: distances.clone() });
+    assert_eq!(summary.pages, ReuseCounts { touches: 324, first: 322, distances: distances.clone() });
     // Its block after 5 others, then at once.
     distances.truncate(3);
     distances.push(1);
-    assert_eq!(summary.blocks, Reuse { touches: 8, first: 6, distances });
+    assert_eq!(summary.blocks, ReuseCounts { touches: 8, first: 6, distances });
     assert_eq!([2, 3].map(|k| summary.blocks.hit_percent(k).to_string()), ["12.5", "25"]);
     // A list of 4 has lost block 0 meanwhile, one of 16 has not.
     let of_4 = BlockFill { stays: 7, pages: 323, touches: 8, classes: [1, 1, 0, 0, 0, 0, 0, 5] };

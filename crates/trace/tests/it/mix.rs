@@ -3,28 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use destage_trace::{
-    Length, MAX_PARTS, Mix, MixSpec, Nanos, Op, Part, Request, Share, SizeMix, Source, Synth, SynthSpec, Volumes,
+    MAX_PARTS, MixPart, MixSpec, MixTrace, Nanos, Op, PercentShare, Request, SizeMix, SynthLength, SynthSpec,
+    SynthTrace, SynthVolumes, TraceSource,
 };
 
 use crate::generated::{all, assert_share, crc};
 
 const GIB: u64 = 1 << 30;
-const ENDLESS: Length = Length::Requests(u64::MAX);
+const ENDLESS: SynthLength = SynthLength::Requests(u64::MAX);
 
 /// A part in which everything is plain; tests change one thing.
-fn plain() -> Part {
-    Part {
+fn plain() -> MixPart {
+    MixPart {
         spec: SynthSpec {
             length: ENDLESS,
             sizes: SizeMix::fixed(4096),
-            read_share: Share::NONE,
-            discard_share: Share::NONE,
+            read_share: PercentShare::NONE,
+            discard_share: PercentShare::NONE,
             arrivals: "poisson:1ms".parse().unwrap(),
-            sequential_share: Share::NONE,
+            sequential_share: PercentShare::NONE,
             footprint: "uniform".parse().unwrap(),
             align: 4096,
             space: GIB,
-            volumes: Volumes::ONE,
+            volumes: SynthVolumes::ONE,
             flush_every: None,
             seed: 0,
         },
@@ -35,32 +36,32 @@ fn plain() -> Part {
     }
 }
 
-fn part(change: impl Fn(&mut Part)) -> Part {
+fn part(change: impl Fn(&mut MixPart)) -> MixPart {
     let mut part = plain();
     change(&mut part);
     part
 }
 
-fn generate(length: &str, parts: Vec<Part>) -> Vec<Request> {
-    all(&mut Mix::new(MixSpec { length: length.parse().unwrap(), seed: 7, parts }).unwrap())
+fn generate(length: &str, parts: Vec<MixPart>) -> Vec<Request> {
+    all(&mut MixTrace::new(MixSpec { length: length.parse().unwrap(), seed: 7, parts }).unwrap())
 }
 
 fn footprint(text: &str, space: u64, requests: &str) -> Vec<Request> {
-    let spec = |part: &mut Part| (part.spec.footprint, part.spec.space) = (text.parse().unwrap(), space);
+    let spec = |part: &mut MixPart| (part.spec.footprint, part.spec.space) = (text.parse().unwrap(), space);
     generate(requests, vec![part(spec)])
 }
 
 #[test]
 fn a_mix_of_one_part_is_that_stream() {
     let spec = SynthSpec {
-        length: Length::Requests(50_000),
+        length: SynthLength::Requests(50_000),
         footprint: "zipf:1,scattered".parse().unwrap(),
         read_share: "30".parse().unwrap(),
         flush_every: std::num::NonZeroU64::new(10),
         seed: 7,
         ..plain().spec
     };
-    let alone = all(&mut Synth::new(spec.clone()).unwrap());
+    let alone = all(&mut SynthTrace::new(spec.clone()).unwrap());
     assert_eq!(generate("50000", vec![part(|p| p.spec = SynthSpec { length: ENDLESS, ..spec.clone() })]), alone);
     let closed = part(|p| p.spec = SynthSpec { arrivals: "closed".parse().unwrap(), ..spec.clone() });
     assert_eq!(generate("50000", vec![closed]).len(), 50_000);
@@ -97,8 +98,8 @@ fn ties_go_to_the_lower_number() {
 
 #[test]
 fn parts_begin_and_end_by_themselves() {
-    let constant = |p: &mut Part| p.spec.arrivals = "constant:1ms".parse().unwrap();
-    let first = part(|p| (constant(p), p.spec.length = Length::Requests(3)).0);
+    let constant = |p: &mut MixPart| p.spec.arrivals = "constant:1ms".parse().unwrap();
+    let first = part(|p| (constant(p), p.spec.length = SynthLength::Requests(3)).0);
     let second = part(|p| (constant(p), (p.start, p.volume) = (Nanos(1_500_000), 1)).0);
     let got: Vec<_> =
         generate("5ms", vec![first.clone(), second]).iter().map(|r| (r.time.0 / 1000, r.volume)).collect();
@@ -120,7 +121,7 @@ fn parts_with_the_same_slots_share_their_frequent_addresses() {
     };
     for text in ["zipf:1.2,scattered", "clusters:1.2,128KiB,0.5"] {
         let writes = part(|p| p.spec.footprint = text.parse().unwrap());
-        let reads = part(|p| (p.spec.footprint, p.spec.read_share) = (text.parse().unwrap(), Share::ALL));
+        let reads = part(|p| (p.spec.footprint, p.spec.read_share) = (text.parse().unwrap(), PercentShare::ALL));
         let requests = generate("100000", vec![writes, reads]);
         assert_eq!(top(&requests, Op::Write), top(&requests, Op::Read), "{text}");
     }
@@ -183,7 +184,7 @@ fn a_window_drifts() {
 
 #[test]
 fn streams_append_to_their_extents() {
-    let spec = |p: &mut Part| {
+    let spec = |p: &mut MixPart| {
         p.spec.footprint = "append:3,96KiB".parse().unwrap();
         p.spec.sizes = "4KiB:1,20KiB:1".parse().unwrap();
         p.spec.space = 100 * (96 << 10);
@@ -231,7 +232,7 @@ fn tables_fill_piece_by_piece() {
     let extents: BTreeSet<u64> = requests.iter().map(|r| r.offset / 131_072).collect();
     assert!((1800..2030).contains(&lives.len()) && (110..=140).contains(&extents.len()), "{}", extents.len());
     // Reads are where the writes are.
-    let reads = part(|p| (p.spec.footprint, p.spec.read_share) = (text.parse().unwrap(), Share::ALL));
+    let reads = part(|p| (p.spec.footprint, p.spec.read_share) = (text.parse().unwrap(), PercentShare::ALL));
     let writes = part(|p| p.spec.footprint = text.parse().unwrap());
     for r in generate("100000", vec![writes, reads]) {
         let turn = r.time.0 / 100_000_000;
@@ -269,7 +270,7 @@ fn tables_fill_at_paces_of_their_own() {
 fn golden_mixes_are_the_same_on_every_machine() {
     let other = part(|p| (p.base, p.spec.arrivals) = (GIB, "poisson:2ms".parse().unwrap()));
     let mix = |text: &str| {
-        let change = |p: &mut Part| {
+        let change = |p: &mut MixPart| {
             (p.spec.footprint, p.spec.sizes) = (text.parse().unwrap(), "4KiB:3,16KiB:1".parse().unwrap());
         };
         crc(&generate("50000", vec![part(change), other.clone()]))
@@ -297,7 +298,7 @@ const GOLDEN: [&str; 6] = [
 
 #[test]
 fn impossible_mixes_name_part_and_key() {
-    type Change = dyn Fn(&mut Part);
+    type Change = dyn Fn(&mut MixPart);
     let cases: [(&Change, &str); 17] = [
         (&|p| p.start = Nanos(u64::MAX), "part 1: start = "),
         (&|p| p.base = u64::MAX, "part 1: base = "),
@@ -321,17 +322,18 @@ fn impossible_mixes_name_part_and_key() {
         ),
     ];
     for (change, says) in cases {
-        let spec = MixSpec { length: Length::Requests(10), seed: 1, parts: vec![plain(), part(change)] };
-        let error = Mix::new(spec).err().expect(says).to_string();
+        let spec = MixSpec { length: SynthLength::Requests(10), seed: 1, parts: vec![plain(), part(change)] };
+        let error = MixTrace::new(spec).err().expect(says).to_string();
         assert!(error.contains(says), "{error} should say {says}");
     }
     for (length, count, says) in [
-        (Length::Requests(0), 1, "length = 0"),
-        (Length::Duration(Nanos(0)), 1, "length = 0 ns"),
+        (SynthLength::Requests(0), 1, "length = 0"),
+        (SynthLength::Duration(Nanos(0)), 1, "length = 0 ns"),
         (ENDLESS, 0, "part = 0: between 1 and 64 parts"),
         (ENDLESS, MAX_PARTS + 1, "part = 65: between 1 and 64 parts"),
     ] {
-        let error = Mix::new(MixSpec { length, seed: 1, parts: vec![plain(); count] }).err().expect(says).to_string();
+        let error =
+            MixTrace::new(MixSpec { length, seed: 1, parts: vec![plain(); count] }).err().expect(says).to_string();
         assert!(error.contains(says), "{error} should say {says}");
     }
 }
@@ -339,15 +341,15 @@ fn impossible_mixes_name_part_and_key() {
 #[test]
 fn the_volumes_of_all_parts_are_limited() {
     let many = part(|p| p.spec.volumes = "40000".parse().unwrap());
-    let spec = MixSpec { length: Length::Requests(10), seed: 1, parts: vec![many; 2] };
-    let error = Mix::new(spec).err().unwrap().to_string();
+    let spec = MixSpec { length: SynthLength::Requests(10), seed: 1, parts: vec![many; 2] };
+    let error = MixTrace::new(spec).err().unwrap().to_string();
     assert_eq!(error, "volumes = 80000: at most 65536 in all parts together");
 }
 
 #[test]
 fn time_that_does_not_fit_is_an_error() {
     let late = part(|p| (p.start, p.spec.arrivals) = (Nanos(1 << 62), "constant:24h".parse().unwrap()));
-    let mut mix = Mix::new(MixSpec { length: ENDLESS, seed: 1, parts: vec![late] }).unwrap();
+    let mut mix = MixTrace::new(MixSpec { length: ENDLESS, seed: 1, parts: vec![late] }).unwrap();
     let mut batch = vec![];
     let error = loop {
         if let Err(error) = mix.next_batch(&mut batch) {

@@ -5,8 +5,8 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 use destage_trace::{
-    BATCH_REQUESTS, LATENCY_UNKNOWN, NATIVE_MAGIC, Nanos, NativeReader, NativeWriter, Op, Place, Request, Source,
-    TraceError,
+    BATCH_REQUESTS, FilePlace, LATENCY_UNKNOWN, NATIVE_MAGIC, Nanos, NativeReader, NativeWriter, Op, Request,
+    TraceError, TraceSource,
 };
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn read(bytes: &[u8]) -> Result<(Vec<Request>, Vec<String>), TraceError> {
 
 fn byte_of(error: &TraceError) -> u64 {
     match error.place {
-        Place::Byte(at) => at,
+        FilePlace::Byte(at) => at,
         other => panic!("{error} names {other:?} instead of a byte"),
     }
 }

@@ -1,6 +1,6 @@
 //! Places in the LRU stack against lists of every size that are kept as lists, and a worked example.
 
-use destage_trace::Recency;
+use destage_trace::RecencyStack;
 use proptest::prelude::*;
 
 /// What happens to a thing.
@@ -40,7 +40,7 @@ fn deeds(things: usize, forgets: u32) -> impl Strategy<Value = Vec<Deed>> {
 /// A list of every size, and one that holds everything.
 fn check(deeds: &[Deed], things: usize, number: impl Fn(usize) -> usize) {
     let mut lists: Vec<_> = (1..=things + 1).map(|size| List(size, Vec::new())).collect();
-    let mut recency = Recency::default();
+    let mut recency = RecencyStack::default();
     for &deed in deeds {
         match deed {
             Deed::Touch(thing) => {
@@ -91,7 +91,7 @@ fn moments_are_numbered_anew() {
 
 #[test]
 fn a_hole_is_room_for_those_lists_that_held_the_thing() {
-    let mut recency = Recency::default();
+    let mut recency = RecencyStack::default();
     for thing in [0, 1, 2, 3] {
         assert_eq!(recency.touch(thing), None);
     }

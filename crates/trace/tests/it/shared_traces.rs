@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use destage_plan::PageGeometry;
 use destage_trace::{
-    FormatSpec, NativeReader, NativeWriter, OpenOptions, Request, Source, Trace, TraceStat, TraceSummary, open,
+    FormatSpec, NativeReader, NativeWriter, OpenOptions, Request, TraceRequests, TraceSource, TraceStat, TraceSummary,
+    open,
 };
 
 /// The folder of the shared traces, if it is there.
@@ -93,13 +94,13 @@ const EXCEPTIONS: [(&str, &str, &str, &str); 3] = [
     ),
 ];
 
-fn open_row(folder: &Path, row: &Row) -> Trace {
+fn open_row(folder: &Path, row: &Row) -> TraceRequests {
     let options = OpenOptions { format: format_of(&row.file), ..OpenOptions::default() };
     open(folder.join(format!("{}.zst", row.file)), &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Hands every batch to `take`.
-fn each_batch(source: &mut dyn Source, mut take: impl FnMut(&[Request])) {
+fn each_batch(source: &mut dyn TraceSource, mut take: impl FnMut(&[Request])) {
     let mut batch = vec![];
     loop {
         source.next_batch(&mut batch).unwrap_or_else(|e| panic!("{e}"));
@@ -110,7 +111,7 @@ fn each_batch(source: &mut dyn Source, mut take: impl FnMut(&[Request])) {
     }
 }
 
-fn stat(trace: &mut Trace) -> TraceSummary {
+fn stat(trace: &mut TraceRequests) -> TraceSummary {
     let mut stat = TraceStat::new(PageGeometry::new(4096, 64).unwrap());
     each_batch(trace, |batch| stat.feed(batch));
     stat.finish()

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use destage_trace::{
-    Arrivals, BATCH_REQUESTS, Footprint, Length, Nanos, Op, Request, Share, SizeMix, Source, Synth, SynthSpec, Volumes,
+    AccessFootprint, ArrivalProcess, BATCH_REQUESTS, Nanos, Op, PercentShare, Request, SizeMix, SynthLength, SynthSpec,
+    SynthTrace, SynthVolumes, TraceSource,
 };
 
 use crate::generated::{all, assert_share, crc};
@@ -17,23 +18,23 @@ const GIB: u64 = 1 << 30;
 /// A specification in which every part is plain; tests change one.
 fn plain() -> SynthSpec {
     SynthSpec {
-        length: Length::Requests(100_000),
+        length: SynthLength::Requests(100_000),
         sizes: SizeMix::fixed(4096),
         read_share: "30".parse().unwrap(),
-        discard_share: Share::NONE,
-        arrivals: Arrivals::Closed,
-        sequential_share: Share::NONE,
-        footprint: Footprint::Uniform,
+        discard_share: PercentShare::NONE,
+        arrivals: ArrivalProcess::Closed,
+        sequential_share: PercentShare::NONE,
+        footprint: AccessFootprint::Uniform,
         align: 4096,
         space: GIB,
-        volumes: Volumes::ONE,
+        volumes: SynthVolumes::ONE,
         flush_every: None,
         seed: 7,
     }
 }
 
 fn generate(spec: &SynthSpec) -> Vec<Request> {
-    all(&mut Synth::new(spec.clone()).unwrap())
+    all(&mut SynthTrace::new(spec.clone()).unwrap())
 }
 
 #[track_caller]
@@ -108,7 +109,8 @@ fn one_property_does_not_change_the_others() {
         assert_eq!((a.time, a.offset, a.len, a.volume), (b.time, b.offset, b.len, b.volume));
         assert!(a.op != Op::Read || b.op == Op::Read, "a larger share holds the smaller");
     }
-    let c = generate(&SynthSpec { arrivals: Arrivals::Closed, discard_share: "10".parse().unwrap(), ..base.clone() });
+    let c =
+        generate(&SynthSpec { arrivals: ArrivalProcess::Closed, discard_share: "10".parse().unwrap(), ..base.clone() });
     assert!(a.iter().zip(&c).all(|(a, c)| (a.offset, a.len, a.volume) == (c.offset, c.len, c.volume)));
     let d = generate(&SynthSpec { footprint: "zipf:1".parse().unwrap(), ..base });
     assert!(a.iter().zip(&d).all(|(a, d)| (a.time, a.op, a.len, a.volume) == (d.time, d.op, d.len, d.volume)));
@@ -140,8 +142,8 @@ fn kinds_sizes_and_volumes_have_their_shares() {
     for volume in 0..4 {
         assert_share(even.iter().filter(|r| r.volume == volume).count(), n, 0.25);
     }
-    for (share, reads) in [(Share::NONE, 0), (Share::ALL, n)] {
-        let all = generate(&SynthSpec { read_share: share, discard_share: Share::NONE, ..spec.clone() });
+    for (share, reads) in [(PercentShare::NONE, 0), (PercentShare::ALL, n)] {
+        let all = generate(&SynthSpec { read_share: share, discard_share: PercentShare::NONE, ..spec.clone() });
         assert_eq!(all.iter().filter(|r| r.op == Op::Read).count(), reads);
     }
 }
@@ -186,7 +188,7 @@ fn a_duration_ends_the_trace() {
     let all = generate(&spec);
     assert_eq!(all.len(), 1500);
     assert_eq!(all.last().unwrap().time, Nanos(1_499_000_000));
-    let mut synth = Synth::new(spec).unwrap();
+    let mut synth = SynthTrace::new(spec).unwrap();
     assert_eq!((synth.len_hint(), synth.progress()), (None, Some(0.0)));
     synth.next_batch(&mut vec![]).unwrap();
     assert_eq!(synth.progress(), Some(1.0));
@@ -194,7 +196,7 @@ fn a_duration_ends_the_trace() {
 
 #[test]
 fn a_number_of_requests_ends_the_trace() {
-    let mut synth = Synth::new(SynthSpec { length: "20000".parse().unwrap(), ..plain() }).unwrap();
+    let mut synth = SynthTrace::new(SynthSpec { length: "20000".parse().unwrap(), ..plain() }).unwrap();
     assert_eq!((synth.len_hint(), synth.progress()), (Some(20_000), Some(0.0)));
     let mut batch = vec![];
     synth.next_batch(&mut batch).unwrap();
@@ -206,8 +208,9 @@ fn a_number_of_requests_ends_the_trace() {
 
 #[test]
 fn time_that_does_not_fit_is_an_error() {
-    let spec = SynthSpec { length: Length::Requests(300_000), arrivals: "constant:24h".parse().unwrap(), ..plain() };
-    let mut synth = Synth::new(spec).unwrap();
+    let spec =
+        SynthSpec { length: SynthLength::Requests(300_000), arrivals: "constant:24h".parse().unwrap(), ..plain() };
+    let mut synth = SynthTrace::new(spec).unwrap();
     let mut batch = vec![];
     let error = loop {
         if let Err(error) = synth.next_batch(&mut batch) {
@@ -234,14 +237,14 @@ fn zipf_footprints_have_exact_probabilities() {
     for alpha in [0.5, 1.0, 1.5] {
         let slots = GIB / 4096;
         let total: f64 = (1..=slots).map(|k| (k as f64).powf(-alpha)).sum();
-        let near = SynthSpec { footprint: Footprint::Zipf { alpha, scattered: false }, ..plain() };
+        let near = SynthSpec { footprint: AccessFootprint::Zipf { alpha, scattered: false }, ..plain() };
         let hits_near = hits(&near);
         for rank in 0..20 {
             let probability = ((rank + 1) as f64).powf(-alpha) / total;
             assert_share(hits_near.get(&rank).copied().unwrap_or(0), 100_000, probability);
         }
         // Scattered, the same counts lie elsewhere.
-        let far = hits(&SynthSpec { footprint: Footprint::Zipf { alpha, scattered: true }, ..near.clone() });
+        let far = hits(&SynthSpec { footprint: AccessFootprint::Zipf { alpha, scattered: true }, ..near.clone() });
         let sorted = |hits: &HashMap<u64, usize>| {
             let mut counts: Vec<_> = hits.values().copied().collect();
             counts.sort_unstable();
@@ -291,10 +294,10 @@ fn sequential_requests_continue_their_kind_and_volume() {
 
     // All sequential: the volume is passed from its beginning, again and again.
     let all = generate(&SynthSpec {
-        sequential_share: Share::ALL,
-        read_share: Share::NONE,
+        sequential_share: PercentShare::ALL,
+        read_share: PercentShare::NONE,
         space: 10 * 4096,
-        length: Length::Requests(25),
+        length: SynthLength::Requests(25),
         ..plain()
     });
     let slots: Vec<u64> = all.iter().map(|r| r.offset / 4096).collect();
@@ -340,27 +343,31 @@ fn a_large_request_stays_inside_the_space() {
 fn impossible_specifications_name_the_key() {
     type Change = dyn Fn(&mut SynthSpec);
     let cases: [(&Change, &str, &str); 16] = [
-        (&|s| s.length = Length::Requests(0), "length", "at least 1"),
-        (&|s| s.length = Length::Duration(Nanos(0)), "length", "at least 1 ns"),
-        (&|s| s.length = Length::Duration(Nanos(5)), "length", "closed never advances"),
+        (&|s| s.length = SynthLength::Requests(0), "length", "at least 1"),
+        (&|s| s.length = SynthLength::Duration(Nanos(0)), "length", "at least 1 ns"),
+        (&|s| s.length = SynthLength::Duration(Nanos(5)), "length", "closed never advances"),
         (&|s| s.sizes = SizeMix { weights: vec![] }, "sizes", "between 1 and 1024"),
         (&|s| s.sizes = SizeMix::fixed(0), "sizes", "between 1 B and 4 GiB"),
         (&|s| s.sizes = SizeMix { weights: vec![(4096, 0)] }, "sizes", "at least 1"),
-        (&|s| s.arrivals = Arrivals::Poisson(Nanos(0)), "arrivals", "between 1 ns and 24 h"),
-        (&|s| s.volumes = Volumes { count: 0, first: None }, "volumes", "between 1 and 65536"),
+        (&|s| s.arrivals = ArrivalProcess::Poisson(Nanos(0)), "arrivals", "between 1 ns and 24 h"),
+        (&|s| s.volumes = SynthVolumes { count: 0, first: None }, "volumes", "between 1 and 65536"),
         (&|s| s.discard_share = "70.0001".parse().unwrap(), "discard_share", "at most 100"),
         (&|s| s.align = 0, "align", "between 1 B and 1 GiB"),
         (&|s| s.align = GIB + 1, "align", "between 1 B and 1 GiB"),
         (&|s| s.space = 4095, "space", "between 4096 B"),
         (&|s| s.space = u64::MAX, "space", "2^62"),
         (&|s| (s.space, s.align) = (1 << 62, 512), "space", "2^48 times align"),
-        (&|s| s.footprint = Footprint::Zipf { alpha: f64::NAN, scattered: true }, "footprint", "between 0 and 10"),
+        (
+            &|s| s.footprint = AccessFootprint::Zipf { alpha: f64::NAN, scattered: true },
+            "footprint",
+            "between 0 and 10",
+        ),
         (&|s| (s.footprint, s.space) = ("hot-cold:20,80".parse().unwrap(), 4096), "footprint", "2 times align"),
     ];
     for (change, key, says) in cases {
         let mut spec = plain();
         change(&mut spec);
-        let error = Synth::new(spec).err().expect(says);
+        let error = SynthTrace::new(spec).err().expect(says);
         assert_eq!(error.key, key, "{error}");
         assert!(error.to_string().contains(says), "{error} should say {says}");
     }
@@ -368,9 +375,9 @@ fn impossible_specifications_name_the_key() {
 
 #[test]
 fn lengths_are_read() {
-    assert_eq!("1000000".parse(), Ok(Length::Requests(1_000_000)));
-    assert_eq!("60s".parse(), Ok(Length::Duration(Nanos(60_000_000_000))));
+    assert_eq!("1000000".parse(), Ok(SynthLength::Requests(1_000_000)));
+    assert_eq!("60s".parse(), Ok(SynthLength::Duration(Nanos(60_000_000_000))));
     for text in ["", "1e6", "-5", "60 days"] {
-        assert!(text.parse::<Length>().unwrap_err().to_string().starts_with("length = "), "{text}");
+        assert!(text.parse::<SynthLength>().unwrap_err().to_string().starts_with("length = "), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use destage_trace::{Nanos, Op, Repeated, Request, Source, TraceError, Window, Windowed};
+use destage_trace::{Nanos, Op, RepeatedTrace, Request, TraceError, TraceSource, TraceWindow, WindowedTrace};
 use proptest::prelude::*;
 
 use crate::in_memory::InMemory;
@@ -22,7 +22,7 @@ fn requests(times: &[u64]) -> Vec<Request> {
 /// Offsets and times of what a source yields, how many lay in front of them, and the error.
 type Yield = (Vec<(u64, u64)>, u64, Option<String>);
 
-fn read(source: &mut dyn Source) -> Yield {
+fn read(source: &mut dyn TraceSource) -> Yield {
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     let error = loop {
         match source.next_batch(&mut batch) {
@@ -40,13 +40,13 @@ fn read(source: &mut dyn Source) -> Yield {
     (all, source.outside(), error)
 }
 
-fn windowed(times: &[u64], batch: usize, window: Window) -> Yield {
+fn windowed(times: &[u64], batch: usize, window: TraceWindow) -> Yield {
     let inner = Box::new(InMemory::new(requests(times), batch));
-    read(&mut Windowed::new(inner, Path::new("memory"), window))
+    read(&mut WindowedTrace::new(inner, Path::new("memory"), window))
 }
 
 /// What the documentation says, with all requests at hand.
-fn model(times: &[u64], window: Window) -> Yield {
+fn model(times: &[u64], window: TraceWindow) -> Yield {
     let mut latest = 0;
     let mut arrivals = Vec::new();
     for &time in times {
@@ -67,7 +67,7 @@ fn model(times: &[u64], window: Window) -> Yield {
     (taken.collect(), begin as u64, error)
 }
 
-fn same(times: &[u64], batch: usize, window: Window) {
+fn same(times: &[u64], batch: usize, window: TraceWindow) {
     let (found, wanted) = (windowed(times, batch, window), model(times, window));
     assert_eq!((&found.0, found.1), (&wanted.0, wanted.1), "{times:?} {window:?}");
     match (found.2, wanted.2) {
@@ -82,11 +82,11 @@ const TIMES: [u64; 6] = [5, 10, 20, 15, 40, 50];
 #[test]
 fn a_window_by_hand() {
     let window = |skip, from: Option<u64>, to: Option<u64>, limit| {
-        let window = Window { skip, from: from.map(Nanos), to: to.map(Nanos), limit };
+        let window = TraceWindow { skip, from: from.map(Nanos), to: to.map(Nanos), limit };
         same(&TIMES, 2, window);
         windowed(&TIMES, 4, window)
     };
-    assert!(Window::default().is_all());
+    assert!(TraceWindow::default().is_all());
     assert_eq!(window(1, None, None, Some(2)), (vec![(1, 5), (2, 15)], 1, None));
     // The fourth is dated before the third, and arrives with it.
     assert_eq!(window(0, Some(15), Some(45), None), (vec![(2, 5), (3, 5), (4, 25)], 2, None));
@@ -98,20 +98,20 @@ fn a_window_by_hand() {
         "memory: no request lies in the window (from = 36 ns, to = 40 ns): the trace has 6 requests in 45 ns"
     );
     assert!(window(7, None, None, None).2.unwrap().contains("(skip = 7)"));
-    assert_eq!(windowed(&[], 4, Window { skip: 1, ..Window::default() }), (vec![], 0, None));
+    assert_eq!(windowed(&[], 4, TraceWindow { skip: 1, ..TraceWindow::default() }), (vec![], 0, None));
 }
 
-fn repeated(times: &[u64], batch: usize, window: Window, passes: u32) -> Yield {
+fn repeated(times: &[u64], batch: usize, window: TraceWindow, passes: u32) -> Yield {
     let times = times.to_owned();
-    let open = move || -> Result<Box<dyn Source>, TraceError> {
+    let open = move || -> Result<Box<dyn TraceSource>, TraceError> {
         let inner = Box::new(InMemory::new(requests(&times), batch));
-        Ok(Box::new(Windowed::new(inner, Path::new("memory"), window)))
+        Ok(Box::new(WindowedTrace::new(inner, Path::new("memory"), window)))
     };
-    read(&mut Repeated::new(Box::new(open), passes).unwrap())
+    read(&mut RepeatedTrace::new(Box::new(open), passes).unwrap())
 }
 
 /// Each time begins a mean interarrival time after the latest arrival of the one before.
-fn repeated_model(times: &[u64], window: Window, passes: u32) -> Yield {
+fn repeated_model(times: &[u64], window: TraceWindow, passes: u32) -> Yield {
     let (once, outside, error) = model(times, window);
     if error.is_some() || once.is_empty() {
         return (once, outside, error);
@@ -125,13 +125,13 @@ fn repeated_model(times: &[u64], window: Window, passes: u32) -> Yield {
 
 #[test]
 fn a_trace_three_times_by_hand() {
-    let window = Window { skip: 1, limit: Some(3), ..Window::default() };
+    let window = TraceWindow { skip: 1, limit: Some(3), ..TraceWindow::default() };
     // Arrivals at 5, 15 and (in the order of the file) 10, so that 5 lie between them on average.
     let times: Vec<_> = [5, 15, 10, 20, 30, 25, 35, 45, 40].into_iter().zip([1, 2, 3].into_iter().cycle()).collect();
     let times: Vec<_> = times.into_iter().map(|(time, n)| (n, time)).collect();
     assert_eq!(repeated(&TIMES, 2, window, 3), (times, 3, None));
-    assert_eq!(repeated(&[7], 2, Window::default(), 3), (vec![(0, 7); 3], 0, None));
-    assert_eq!(repeated(&[], 2, Window::default(), 3), (vec![], 0, None));
+    assert_eq!(repeated(&[7], 2, TraceWindow::default(), 3), (vec![(0, 7); 3], 0, None));
+    assert_eq!(repeated(&[], 2, TraceWindow::default(), 3), (vec![], 0, None));
 }
 
 proptest! {
@@ -143,7 +143,7 @@ proptest! {
         limit in prop::option::of(1_u64..45),
         passes in 1_u32..5,
     ) {
-        let window = Window { skip, limit, ..Window::default() };
+        let window = TraceWindow { skip, limit, ..TraceWindow::default() };
         let (found, wanted) = (repeated(&times, batch, window, passes), repeated_model(&times, window, passes));
         assert_eq!((found.0, found.1, found.2.is_some()), (wanted.0, wanted.1, wanted.2.is_some()));
     }
@@ -158,7 +158,7 @@ proptest! {
         limit in prop::option::of(1_u64..45),
     ) {
         let skip = if skip > 41 { 0 } else { skip / 2 };
-        let window = Window { skip, from: from.map(Nanos), to: to.map(Nanos), limit };
+        let window = TraceWindow { skip, from: from.map(Nanos), to: to.map(Nanos), limit };
         same(&times, batch, window);
     }
 }

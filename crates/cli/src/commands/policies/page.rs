@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::{
     as_json, build, host_cache_as_json, host_layer_as_json, layer_as_json, refusal, refusal_of_layers, values_and_unit,
 };
-use crate::screen::{Screen, wrap};
-use crate::table::{Column, Table};
+use crate::screen::{TerminalScreen, wrap};
+use crate::table::{TextColumn, TextTable};
 
 /// What has a page.
-pub(super) enum Entry {
+pub(super) enum PageEntry {
     /// A buffer inside an SSD.
     Buffer(&'static PolicyInfo),
     /// What goes around one.
@@ -30,7 +30,7 @@ pub(super) enum Entry {
 
 /// Everything that is called so: a policy and a layer can have the same name, and so can policies
 /// of the SSD and of the host.
-pub(super) fn find(name: &str) -> Result<Vec<Entry>> {
+pub(super) fn find(name: &str) -> Result<Vec<PageEntry>> {
     if name.contains(':') {
         bail!("'{name}': give the name alone; its page has the parameters");
     }
@@ -38,18 +38,18 @@ pub(super) fn find(name: &str) -> Result<Vec<Entry>> {
     let mut found = Vec::new();
     if name.contains('+') {
         match host() {
-            Some(info) => found.push(Entry::HostCache(info)),
+            Some(info) => found.push(PageEntry::HostCache(info)),
             None => found.push(composition(name)?),
         }
         return Ok(found);
     }
     let buffer = names::called(name, policies().iter().map(|policy| policy.name));
-    found.extend(policies().iter().filter(|policy| Some(policy.name) == buffer).map(Entry::Buffer));
+    found.extend(policies().iter().filter(|policy| Some(policy.name) == buffer).map(PageEntry::Buffer));
     let layer = names::called(name, layers().iter().map(|layer| layer.name));
-    found.extend(layers().iter().filter(|known| Some(known.name) == layer).map(Entry::Layer));
-    found.extend(host().map(Entry::HostCache));
+    found.extend(layers().iter().filter(|known| Some(known.name) == layer).map(PageEntry::Layer));
+    found.extend(host().map(PageEntry::HostCache));
     let outside = names::called(name, host_cache_layers().map(|layer| layer.name));
-    found.extend(host_cache_layers().filter(|known| Some(known.name) == outside).map(Entry::HostLayer));
+    found.extend(host_cache_layers().filter(|known| Some(known.name) == outside).map(PageEntry::HostLayer));
     if found.is_empty() {
         bail!("{}", unknown(name));
     }
@@ -57,7 +57,7 @@ pub(super) fn find(name: &str) -> Result<Vec<Entry>> {
 }
 
 /// Layers around a buffer, if they can be.
-fn composition(name: &str) -> Result<Entry> {
+fn composition(name: &str) -> Result<PageEntry> {
     let spec = buffer::canonical(PolicySpec { name: name.to_owned(), given: Vec::new() });
     let mut parts: Vec<&str> = spec.name.split('+').collect();
     let base = parts.pop().unwrap_or_default();
@@ -70,7 +70,7 @@ fn composition(name: &str) -> Result<Entry> {
     };
     let built = build(&spec.name).map_err(|error| anyhow::anyhow!("{error}"))?;
     let around = parts.iter().filter_map(|part| layers().iter().find(|layer| layer.name == *part)).collect();
-    Ok(Entry::Composition(spec.name.clone(), around, info, built))
+    Ok(PageEntry::Composition(spec.name.clone(), around, info, built))
 }
 
 /// Why there is no page.
@@ -83,15 +83,15 @@ fn unknown(name: &str) -> String {
 }
 
 /// A parameter as a page shows it.
-struct Param {
+struct PageParam {
     of: &'static str,
     spec: &'static ParamSpec,
     /// What holds unless told otherwise; inside layers that may be something else than alone.
     value: String,
 }
 
-fn at_defaults(of: &'static str, params: &'static [ParamSpec]) -> Vec<Param> {
-    params.iter().map(|spec| Param { of, spec, value: spec.default.to_owned() }).collect()
+fn at_defaults(of: &'static str, params: &'static [ParamSpec]) -> Vec<PageParam> {
+    params.iter().map(|spec| PageParam { of, spec, value: spec.default.to_owned() }).collect()
 }
 
 /// A list in words, or that there is nothing.
@@ -101,7 +101,7 @@ fn listed(names: impl Iterator<Item = String>) -> String {
 }
 
 /// Writes a command line so that it can be copied, also where it goes on in another line.
-fn command_line(screen: &mut Screen, words: &str) -> std::io::Result<()> {
+fn command_line(screen: &mut TerminalScreen, words: &str) -> std::io::Result<()> {
     // A flag and its value stay together.
     let pieces = words.replace(' ', "\u{a0}").replace("\u{a0}--", " --");
     let lines = wrap(&pieces, screen.page().width.saturating_sub(4));
@@ -122,7 +122,7 @@ fn collectors(needs: bool) -> Option<(&'static str, String)> {
     needs.then(|| ("members", "SSDs: it needs --device ssd".to_owned()))
 }
 
-impl Entry {
+impl PageEntry {
     /// The name, by which it is given.
     fn name(&self) -> &str {
         match self {
@@ -234,7 +234,7 @@ impl Entry {
     }
 
     /// Its parameters.
-    fn params(&self) -> Vec<Param> {
+    fn params(&self) -> Vec<PageParam> {
         match self {
             Self::Buffer(info) => at_defaults(info.name, info.params),
             Self::Layer(info) => at_defaults(info.name, info.params),
@@ -278,7 +278,7 @@ impl Entry {
     }
 
     /// The page.
-    pub(super) fn print(&self, screen: &mut Screen, first: bool) -> std::io::Result<()> {
+    pub(super) fn print(&self, screen: &mut TerminalScreen, first: bool) -> std::io::Result<()> {
         screen.heading(&format!("{}: {}", self.name(), self.title()), first)?;
         for about in self.about() {
             screen.paragraph("", &about)?;
@@ -289,10 +289,10 @@ impl Entry {
         let several = params.iter().any(|param| param.of != params[0].of);
         if !params.is_empty() {
             screen.heading("Parameters, given as NAME:KEY=VALUE:KEY=VALUE", false)?;
-            let of = several.then(|| Column::word("of"));
-            let last = [Column::word("default"), Column::text("what it does [its values]")];
-            let mut table = Table::new([Column::word("parameter")].into_iter().chain(of).chain(last));
-            for Param { of, spec, value } in &params {
+            let of = several.then(|| TextColumn::word("of"));
+            let last = [TextColumn::word("default"), TextColumn::text("what it does [its values]")];
+            let mut table = TextTable::new([TextColumn::word("parameter")].into_iter().chain(of).chain(last));
+            for PageParam { of, spec, value } in &params {
                 let alone = if value == spec.default { String::new() } else { format!("; alone {}", spec.default) };
                 let what = format!("{} [{}{alone}]", spec.help, values_and_unit(spec));
                 let of = several.then(|| (*of).to_owned());
@@ -323,7 +323,7 @@ impl Entry {
     }
 }
 
-fn param_as_json(param: &Param) -> Value {
-    let Param { of, spec, value } = param;
+fn param_as_json(param: &PageParam) -> Value {
+    let PageParam { of, spec, value } = param;
     json!({"of": of, "name": spec.name, "default": value, "unit": spec.unit, "values": spec.values, "help": spec.help})
 }

@@ -1,8 +1,8 @@
 //! Whole folders, and papers over what lies in them.
 
 use destage_reproduce::originals::{FOLDERS_DEEP, FoundTraces, PaperNeeds, search};
-use destage_reproduce::paper::Paper;
-use destage_reproduce::reproduce::{Options, reproduce_with};
+use destage_reproduce::paper::PaperFile;
+use destage_reproduce::reproduce::{ReproduceOptions, reproduce_with};
 
 use super::*;
 
@@ -100,10 +100,11 @@ claimed = [1, 500]
 
 /// Returns which claims of the paper were tried with what lies in a folder.
 fn tried(folder: &Path) -> Vec<(String, bool)> {
-    let papers = [Paper::parse(Path::new("small.toml"), PAPER).expect("a paper")];
+    let papers = [PaperFile::parse(Path::new("small.toml"), PAPER).expect("a paper")];
     let folders = [folder.to_owned()];
     let found = FoundTraces::for_papers(&catalogue(), &papers, &folders, &|_| {});
-    let options = Options { folders: &folders, found: Some(&found), quick: false, kept: None, on: None, watch: &() };
+    let options =
+        ReproduceOptions { folders: &folders, found: Some(&found), quick: false, kept: None, on: None, watch: &() };
     let done = reproduce_with(&papers[0], options).expect("it runs");
     done.findings.iter().map(|finding| (finding.claim.id.clone(), finding.run)).collect()
 }
@@ -127,7 +128,8 @@ fn papers_run_over_what_is_recognised() {
     fs::write(at("Fin.spc"), spc(0, 300)).expect("a file");
     assert_eq!(tried(folder.path()), is(true, false));
     let found = search(&catalogue(), None, folder.path(), &|_| {});
-    let needs = PaperNeeds::of(&Paper::parse(Path::new("small.toml"), PAPER).expect("a paper"), &catalogue(), &found);
+    let needs =
+        PaperNeeds::of(&PaperFile::parse(Path::new("small.toml"), PAPER).expect("a paper"), &catalogue(), &found);
     let files: Vec<(&str, usize)> =
         needs.traces.iter().map(|needed| (needed.title.as_str(), needed.files.len())).collect();
     assert_eq!(files, [("Fin", 1), ("hm_0", 0)]);

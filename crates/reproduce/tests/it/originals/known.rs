@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use destage_reproduce::originals::{FoundTraces, PaperNeeds, search};
-use destage_reproduce::paper::{self, Paper, Provenance};
+use destage_reproduce::paper::{self, PaperFile, WorkloadProvenance};
 
 use super::*;
 
@@ -18,15 +18,15 @@ fn the_built_in_catalogue_knows_what_papers_use() {
     let volumes = known.traces().iter().filter(|trace| known.family(trace).id == "msr-cambridge").count();
     assert_eq!(volumes, 36);
     for name in ["gcar", "cawr", "lb-clock", "lawc", "kdd"] {
-        let paper = Paper::named(name).expect("a paper");
+        let paper = PaperFile::named(name).expect("a paper");
         let needs = PaperNeeds::of(&paper, &known, &FoundTraces::default());
         assert!(!needs.traces.is_empty(), "{name}");
         assert!(needs.traces.iter().all(|needed| needed.files.is_empty() && !needed.published_at.is_empty()));
     }
     for name in paper::built_in() {
-        for workload in Paper::named(name).expect("a paper").workload {
+        for workload in PaperFile::named(name).expect("a paper").workload {
             let known = workload.trace.as_ref().map(|trace| known.get(trace).expect("the catalogue has it"));
-            let is_original = workload.provenance == Provenance::Original;
+            let is_original = workload.provenance == WorkloadProvenance::Original;
             assert!(!is_original || known.is_some(), "{name}: {}: has no trace in the catalogue", workload.name);
             assert!(known.is_none_or(|known| known.is_piece() != is_original), "{name}: {}", workload.name);
         }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use destage_reproduce::paper::Paper;
+use destage_reproduce::paper::PaperFile;
 
 /// The paper of this text, whose `WORKLOAD` is the one of the other text, in a file `few.toml` in the folder.
-pub(crate) fn paper(folder: &Path, text: &str, workload: &str) -> Result<Paper, String> {
+pub(crate) fn paper(folder: &Path, text: &str, workload: &str) -> Result<PaperFile, String> {
     let file = folder.join("few.toml");
     std::fs::write(&file, workload).expect("a file");
     let text = text.replace("WORKLOAD", file.to_str().expect("UTF-8"));
-    Paper::parse(Path::new("small.toml"), &text).map_err(|error| error.to_string())
+    PaperFile::parse(Path::new("small.toml"), &text).map_err(|error| error.to_string())
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_sim::buffer::{DeviceConfig, Experiment, Report, RunConfig, RunResult, SimError};
 use destage_sim::experiment::{Input, Resources, TraceReplay};
-use destage_trace::{Source, TraceError};
+use destage_trace::{TraceError, TraceSource};
 
 /// Requests in a batch: few, so that a run takes many.
 const BATCH: usize = 1 << 10;
@@ -24,7 +24,7 @@ impl InMemory {
     }
 }
 
-impl Source for InMemory {
+impl TraceSource for InMemory {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         let end = self.requests.len().min(self.next + BATCH);
         out.clear();

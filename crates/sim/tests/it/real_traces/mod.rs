@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use destage_plan::Request;
-use destage_trace::{OpenOptions, Source, open};
+use destage_trace::{OpenOptions, TraceSource, open};
 
 /// The project's own traces.
 const OWN: [&str; 4] = ["own.oltp-pgbench-ext4", "own.install-ext4", "own.copy-media-ext4", "own.tree-xfs"];

@@ -31,12 +31,14 @@ use std::path::{Path, PathBuf};
 
 use destage_plan::{Op, SECTOR_BYTES};
 
-use super::block_events::{Asked, Event as Chosen, Seen};
+use super::block_events::{BlockAction as Chosen, EventRequest, SeenActions};
 use crate::error::TraceError;
-use crate::fields::{Fault, Parsed};
-use crate::format::{Finding, Format, FormatInfo, Held, Opening, Sample, Sign, scattered};
-use crate::options::{FormatError, Options};
-use crate::source::Source;
+use crate::fields::{FieldFault, ParsedLine};
+use crate::format::{
+    FormatFinding, FormatInfo, FormatSample, FormatSign, MarkedBytes, TraceFormat, TraceOpening, scattered,
+};
+use crate::options::{FormatError, FormatOptions};
+use crate::source::TraceSource;
 use parts::{other_parts, recording};
 use source::BlktraceSource;
 
@@ -47,7 +49,7 @@ pub(crate) struct Blktrace {
     one_cpu: bool,
 }
 
-impl Format for Blktrace {
+impl TraceFormat for Blktrace {
     const INFO: FormatInfo = FormatInfo {
         name: "blktrace",
         aliases: &[],
@@ -57,18 +59,18 @@ impl Format for Blktrace {
             "event=D|Q|G|I|C: the action whose records are requests (default D, issue to the device)",
             "cpus=one: read the one CPU's file NAME.blktrace.N though the recording has others",
         ],
-        finding: Finding::Certain,
+        finding: FormatFinding::Certain,
         examples: &["blktrace:event=Q", "blktrace:event=C"],
-        samples: &[Sample::records("", &[4, 4, 8, 8, 4, 2, 2, 4, 4, 4, 2, 2], |n| (0..n).map(sample).collect())],
+        samples: &[FormatSample::records("", &[4, 4, 8, 8, 4, 2, 2, 4, 4, 4, 2, 2], |n| (0..n).map(sample).collect())],
     };
 
-    const SIGN: Sign = Sign::Mark(|head, whole| begins(head).then(|| held(head, whole)));
+    const SIGN: FormatSign = FormatSign::Mark(|head, whole| begins(head).then(|| held(head, whole)));
 
     fn plain() -> Option<Self> {
         Some(Self { event: Chosen::default(), one_cpu: false })
     }
 
-    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+    fn take(options: &mut FormatOptions<'_>) -> Result<Self, FormatError> {
         let event = Chosen::take(options)?;
         Ok(Self { event, one_cpu: options.choose("cpus", false, &[("one", true)])? })
     }
@@ -77,7 +79,7 @@ impl Format for Blktrace {
         self.event.option().into_iter().chain(self.one_cpu.then(|| "cpus=one".to_owned())).collect()
     }
 
-    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError> {
         let parts = [opening.input].into_iter().chain(opening.others).collect();
         Ok(Box::new(BlktraceSource::new(self.event.letter(), parts, opening.lenient)))
     }
@@ -124,7 +126,7 @@ const MAGIC: u32 = 0x6561_7400;
 
 /// What the header of a record tells of how it is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Layout {
+struct RecordLayout {
     big_endian: bool,
     /// Version 8 instead of 7.
     wide: bool,
@@ -137,7 +139,7 @@ const MAX_HEADER: usize = 64;
 /// Whether a file begins as records of any version.
 fn begins(head: &[u8]) -> bool {
     matches!(head, [_, 0x74, 0x61, 0x65, ..] | [0x65, 0x61, 0x74, _, ..])
-        && head.first_chunk().is_some_and(|first| Layout::magic(*first).is_some_and(|(_, version)| version <= 8))
+        && head.first_chunk().is_some_and(|first| RecordLayout::magic(*first).is_some_and(|(_, version)| version <= 8))
 }
 
 /// Bytes of a single record that is followed by less than another one, at most: the kernel's messages
@@ -147,29 +149,29 @@ const MOST_ALONE: usize = 512;
 /// How much of the beginning of a file are records, one behind the other. The last may go on behind
 /// `head` unless that is the whole file. Stray records in front of something that is longer prove
 /// nothing.
-fn held(head: &[u8], whole: bool) -> Held {
+fn held(head: &[u8], whole: bool) -> MarkedBytes {
     let (mut bytes, mut records) = (0, 0);
     while let Some(first) = head[bytes..].first_chunk() {
         let rest = &head[bytes..];
         // The further data of a single record, which it says itself, may be all that is left of a text.
         let ends = rest.len() < MIN_HEADER && bytes <= MOST_ALONE;
         let proven = records > 1 && bytes >= rest.len() || ends;
-        let Ok(layout) = Layout::of(*first) else { return Held { bytes, proven } };
+        let Ok(layout) = RecordLayout::of(*first) else { return MarkedBytes { bytes, proven } };
         let length = if rest.len() < layout.header_bytes() { usize::MAX } else { layout.record_bytes(rest) };
         if length > rest.len() {
-            return if whole { Held { bytes, proven } } else { Held::all(head) };
+            return if whole { MarkedBytes { bytes, proven } } else { MarkedBytes::all(head) };
         }
         bytes += length;
         records += 1;
     }
     // Nor does one whose further data would be all of a text.
     if records == 1 && bytes > MOST_ALONE {
-        return Held { bytes: MIN_HEADER, proven: false };
+        return MarkedBytes { bytes: MIN_HEADER, proven: false };
     }
-    Held::all(head)
+    MarkedBytes::all(head)
 }
 
-impl Layout {
+impl RecordLayout {
     /// Byte order (`true` for big-endian) and version, if the magic is there.
     fn magic(first: [u8; 4]) -> Option<(bool, u8)> {
         [(false, u32::from_le_bytes(first)), (true, u32::from_be_bytes(first))]
@@ -178,14 +180,14 @@ impl Layout {
             .map(|(big, magic)| (big, magic as u8))
     }
 
-    fn of(first: [u8; 4]) -> Parsed<Self> {
+    fn of(first: [u8; 4]) -> ParsedLine<Self> {
         match Self::magic(first) {
             Some((big_endian, 7)) => Ok(Self { big_endian, wide: false }),
             Some((big_endian, 8)) => Ok(Self { big_endian, wide: true }),
-            Some((_, version)) => Err(Fault::fatal(format!(
+            Some((_, version)) => Err(FieldFault::fatal(format!(
                 "the record's version is {version}, expected 7 (kernels from 2.6.30 on) or 8 (from 6.19 on)"
             ))),
-            None => Err(Fault::fatal(format!(
+            None => Err(FieldFault::fatal(format!(
                 "the record begins with {:02x} {:02x} {:02x} {:02x}, expected blktrace's magic number 0x65617407 or \
                  0x65617408; blkparse's text is --format blkparse",
                 first[0], first[1], first[2], first[3]
@@ -262,28 +264,28 @@ fn letter(action: u64) -> u8 {
 
 /// An event that is one request or two.
 #[derive(Clone, Copy, Debug)]
-struct Event {
+struct BlktraceEvent {
     /// As recorded, nanoseconds.
     time: u64,
     device: u32,
-    asked: Asked,
+    asked: EventRequest,
     /// In bytes.
     range: Option<(u64, u64)>,
 }
 
 /// Makes events of records.
-struct Parser {
+struct BlktraceParser {
     event: u8,
-    seen: Seen,
+    seen: SeenActions,
 }
 
-impl Parser {
+impl BlktraceParser {
     const fn new(event: u8) -> Self {
-        Self { event, seen: Seen::new() }
+        Self { event, seen: SeenActions::new() }
     }
 
     /// The event of a record with this header, if it is of the chosen kind.
-    fn event(&mut self, layout: Layout, header: &[u8]) -> Parsed<Option<Event>> {
+    fn event(&mut self, layout: RecordLayout, header: &[u8]) -> ParsedLine<Option<BlktraceEvent>> {
         let action = if layout.wide { layout.u64_at(header, 32) } else { u64::from(layout.u32_at(header, 28)) };
         let categories = action >> 16;
         if categories & category::NOTE != 0 {
@@ -295,10 +297,10 @@ impl Parser {
             return Ok(None);
         }
         if categories & category::ZONES != 0 {
-            return Err(Fault::new(format!("the action is {action:#x}, a zone command: these are not read")));
+            return Err(FieldFault::new(format!("the action is {action:#x}, a zone command: these are not read")));
         }
         if categories & !category::KNOWN != 0 {
-            return Err(Fault::new(format!("the action is {action:#x}, whose upper categories are not known")));
+            return Err(FieldFault::new(format!("the action is {action:#x}, whose upper categories are not known")));
         }
         let bytes = u64::from(layout.u32_at(header, 24));
         let op = if categories & category::DISCARD != 0 {
@@ -315,11 +317,11 @@ impl Parser {
         } else {
             let offset = sector.checked_mul(SECTOR_BYTES).filter(|offset| offset.checked_add(bytes).is_some());
             let offset = offset
-                .ok_or_else(|| Fault::new(format!("{bytes} bytes at sector {sector} reach beyond 2^64 bytes")))?;
+                .ok_or_else(|| FieldFault::new(format!("{bytes} bytes at sector {sector} reach beyond 2^64 bytes")))?;
             Some((offset, bytes))
         };
-        let asked = Asked { flush_before: categories & category::FLUSH != 0, op, fua };
+        let asked = EventRequest { flush_before: categories & category::FLUSH != 0, op, fua };
         let device = layout.u32_at(header, if layout.wide { 40 } else { 36 });
-        Ok(Some(Event { time: layout.time(header), device, asked, range }))
+        Ok(Some(BlktraceEvent { time: layout.time(header), device, asked, range }))
     }
 }

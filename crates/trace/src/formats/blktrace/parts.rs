@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Place, TraceError};
+use crate::error::{FilePlace, TraceError};
 
 /// Files that a recording may have: the most CPUs that Linux can be built for.
 const MAX_PARTS: usize = 8192;
@@ -50,7 +50,7 @@ pub(super) fn recording(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let files = list(folder, name).unwrap_or_default();
     if files.len() > MAX_PARTS {
         let reason = format!("has {} files, expected at most {MAX_PARTS}, one for each CPU", files.len());
-        return Err(TraceError::new(path, Place::File, reason));
+        return Err(TraceError::new(path, FilePlace::File, reason));
     }
     Ok(files)
 }

@@ -11,15 +11,15 @@ use std::collections::BinaryHeap;
 use destage_plan::{Op, Request};
 
 use super::super::block_events;
-use super::{Blktrace, Layout, MAX_HEADER, Parser};
+use super::{Blktrace, BlktraceParser, MAX_HEADER, RecordLayout};
 use crate::clock::ClockWraps;
-use crate::compress::Input;
-use crate::error::{Place, TraceError};
-use crate::fields::Fault;
-use crate::format::Format;
+use crate::compress::TraceInput;
+use crate::error::{FilePlace, TraceError};
+use crate::fields::FieldFault;
+use crate::format::TraceFormat;
 use crate::records::ByteReader;
-use crate::sink::{Progress, Sink};
-use crate::source::{BATCH_REQUESTS, Skipped, Source};
+use crate::sink::{ReaderProgress, RequestSink};
+use crate::source::{BATCH_REQUESTS, SkippedLines, TraceSource};
 
 /// Requests that wait at most: blktrace's buffers hold 512 KiB for each CPU, which is 10,922
 /// records.
@@ -31,7 +31,7 @@ const MAX_CHUNK: usize = 256 << 10;
 
 /// A request that waits for earlier ones.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct HeldRequest {
     time: u64,
     /// Requests before it, in the order of reading: ties stay in this order.
     order: u64,
@@ -42,27 +42,27 @@ struct Waiting {
     len: u64,
 }
 
-impl Waiting {
+impl HeldRequest {
     fn key(&self) -> (u64, u64) {
         (self.time, self.order)
     }
 }
 
-impl PartialEq for Waiting {
+impl PartialEq for HeldRequest {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Waiting {}
+impl Eq for HeldRequest {}
 
-impl PartialOrd for Waiting {
+impl PartialOrd for HeldRequest {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Waiting {
+impl Ord for HeldRequest {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
     }
@@ -70,39 +70,39 @@ impl Ord for Waiting {
 
 /// A recording's parts as a source of requests.
 pub(super) struct BlktraceSource {
-    parser: Parser,
+    parser: BlktraceParser,
     parts: Vec<ByteReader>,
     /// Parts that have a next record, by its time; ties by number.
     next: BinaryHeap<Reverse<(u64, usize)>>,
-    waiting: BinaryHeap<Reverse<Waiting>>,
+    waiting: BinaryHeap<Reverse<HeldRequest>>,
     order: u64,
     lenient: bool,
-    progress: Progress,
-    skipped: Skipped,
+    progress: ReaderProgress,
+    skipped: SkippedLines,
     begun: bool,
     done: bool,
 }
 
 impl BlktraceSource {
     /// Reads `event` out of parts, of which there is at least one.
-    pub(super) fn new(event: u8, parts: Vec<Input>, lenient: bool) -> Self {
+    pub(super) fn new(event: u8, parts: Vec<TraceInput>, lenient: bool) -> Self {
         let chunk = (CHUNKS / parts.len().max(1)).clamp(MIN_CHUNK, MAX_CHUNK);
         Self {
-            parser: Parser::new(event),
+            parser: BlktraceParser::new(event),
             parts: parts.into_iter().map(|input| ByteReader::with_chunk(input, chunk)).collect(),
             next: BinaryHeap::new(),
             waiting: BinaryHeap::new(),
             order: 0,
             lenient,
-            progress: Progress::default(),
-            skipped: Skipped::default(),
+            progress: ReaderProgress::default(),
+            skipped: SkippedLines::default(),
             begun: false,
             done: false,
         }
     }
 
     #[cold]
-    fn fault(&mut self, part: usize, fault: Fault) -> Result<(), TraceError> {
+    fn fault(&mut self, part: usize, fault: FieldFault) -> Result<(), TraceError> {
         let fatal = fault.is_fatal();
         let error = self.parts[part].error(fault.into_reason());
         if !self.lenient || fatal {
@@ -124,7 +124,7 @@ impl BlktraceSource {
             let held = held.len();
             return self.cut(part, held, 48);
         };
-        let layout = match Layout::of(*first) {
+        let layout = match RecordLayout::of(*first) {
             Ok(layout) => layout,
             Err(fault) => return self.fault(part, fault),
         };
@@ -140,7 +140,10 @@ impl BlktraceSource {
     /// A part ends inside a record.
     #[cold]
     fn cut(&mut self, part: usize, held: usize, length: usize) -> Result<(), TraceError> {
-        self.fault(part, Fault::new(format!("the file ends inside a record, after {held} of its {length} bytes")))?;
+        self.fault(
+            part,
+            FieldFault::new(format!("the file ends inside a record, after {held} of its {length} bytes")),
+        )?;
         self.parts[part].consume(held);
         Ok(())
     }
@@ -149,7 +152,7 @@ impl BlktraceSource {
     fn take(&mut self, part: usize) -> Result<(), TraceError> {
         let held = self.parts[part].available(MAX_HEADER)?;
         let first = *held.first_chunk().expect("a record was found here");
-        let layout = match Layout::of(first) {
+        let layout = match RecordLayout::of(first) {
             Ok(layout) => layout,
             Err(fault) => return self.fault(part, fault),
         };
@@ -164,7 +167,7 @@ impl BlktraceSource {
             Ok(Some(event)) => {
                 for (op, fua, offset, len) in event.asked.requests(event.range) {
                     let (time, device, order) = (event.time, event.device, self.order);
-                    self.waiting.push(Reverse(Waiting { time, order, device, op, fua, offset, len }));
+                    self.waiting.push(Reverse(HeldRequest { time, order, device, op, fua, offset, len }));
                     self.order += 1;
                 }
             }
@@ -193,12 +196,12 @@ impl BlktraceSource {
                 self.done = true;
                 break;
             };
-            let Waiting { time, device, op, fua, offset, len, .. } = request;
-            let mut sink = Sink::new(out, &mut self.progress);
+            let HeldRequest { time, device, op, fua, offset, len, .. } = request;
+            let mut sink = RequestSink::new(out, &mut self.progress);
             let pushed = block_events::volume(&mut sink, u64::from(device >> 20), u64::from(device & 0xf_ffff))
                 .and_then(|volume| sink.push(time, volume, op, fua, offset, len));
             if let Err(fault) = pushed {
-                return Err(TraceError::new(self.parts[0].file(), Place::File, fault.into_reason()));
+                return Err(TraceError::new(self.parts[0].file(), FilePlace::File, fault.into_reason()));
             }
         }
         self.progress.requests += out.len() as u64;
@@ -216,11 +219,11 @@ impl BlktraceSource {
             (None, Some(first)) => format!("none of its records can be read as this format; the first: {first}"),
             (None, None) => "holds no request".to_owned(),
         };
-        TraceError::new(self.parts[0].file(), Place::File, reason)
+        TraceError::new(self.parts[0].file(), FilePlace::File, reason)
     }
 }
 
-impl Source for BlktraceSource {
+impl TraceSource for BlktraceSource {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         self.fill_batch(out).inspect_err(|_| {
@@ -237,7 +240,7 @@ impl Source for BlktraceSource {
         self.progress.clock_wraps()
     }
 
-    fn skipped(&self) -> Skipped {
+    fn skipped(&self) -> SkippedLines {
         self.skipped.clone()
     }
 }

@@ -3,16 +3,16 @@
 use std::io;
 
 use super::super::layout::{MAX_BLOCK_REQUESTS, id, u16_at, u32_at, u64_at};
-use super::{COLUMNS, Encoding, HEADER_BYTES, MAX_DICTIONARY, PLANE_ENTRY_BYTES, form};
+use super::{COLUMNS, ColumnEncoding, HEADER_BYTES, MAX_DICTIONARY, PLANE_ENTRY_BYTES, form};
 
 /// What is wrong with a column or a block, and at which of its bytes.
 #[derive(Debug)]
-pub(in crate::native) struct Fault {
+pub(in crate::native) struct ColumnFault {
     pub(in crate::native) at: usize,
     pub(in crate::native) reason: String,
 }
 
-impl Fault {
+impl ColumnFault {
     pub(in crate::native) fn new(at: usize, reason: impl Into<String>) -> Self {
         Self { at, reason: reason.into() }
     }
@@ -26,7 +26,7 @@ pub(in crate::native) struct PlaneDecoder {
 }
 
 /// What is left of the room for planes.
-pub(in crate::native) struct Room<'a> {
+pub(in crate::native) struct PlaneRoom<'a> {
     zstd: &'a mut zstd::bulk::Decompressor<'static>,
     planes: &'a mut [u8],
 }
@@ -37,14 +37,14 @@ impl PlaneDecoder {
     }
 
     /// The whole room, for up to [`COLUMNS`] columns.
-    pub(in crate::native) fn room(&mut self) -> Room<'_> {
-        Room { zstd: &mut self.zstd, planes: &mut self.planes }
+    pub(in crate::native) fn room(&mut self) -> PlaneRoom<'_> {
+        PlaneRoom { zstd: &mut self.zstd, planes: &mut self.planes }
     }
 }
 
 /// A column whose planes are decompressed, ready to give its values.
-pub(in crate::native) struct Column<'a> {
-    encoding: Encoding,
+pub(in crate::native) struct DecodedColumn<'a> {
+    encoding: ColumnEncoding,
     base: u64,
     unit: u64,
     /// What the next value is predicted from.
@@ -54,48 +54,62 @@ pub(in crate::native) struct Column<'a> {
     dictionary: [u64; MAX_DICTIONARY],
 }
 
-impl<'a> Column<'a> {
+impl<'a> DecodedColumn<'a> {
     /// Reads `bytes`, a whole column of `n` values (at most [`MAX_BLOCK_REQUESTS`]).
-    pub(in crate::native) fn open(bytes: &'a [u8], n: usize, column: u16, room: &mut Room<'a>) -> Result<Self, Fault> {
+    pub(in crate::native) fn open(
+        bytes: &'a [u8],
+        n: usize,
+        column: u16,
+        room: &mut PlaneRoom<'a>,
+    ) -> Result<Self, ColumnFault> {
         if bytes.len() < HEADER_BYTES {
-            return Err(Fault::new(0, format!("a column of {} B; its header alone has {HEADER_BYTES} B", bytes.len())));
+            return Err(ColumnFault::new(
+                0,
+                format!("a column of {} B; its header alone has {HEADER_BYTES} B", bytes.len()),
+            ));
         }
-        let Some(encoding) = Encoding::from_u8(bytes[0]) else {
-            return Err(Fault::new(0, format!("column encoding {} is unknown; 0 to 4 are", bytes[0])));
+        let Some(encoding) = ColumnEncoding::from_u8(bytes[0]) else {
+            return Err(ColumnFault::new(0, format!("column encoding {} is unknown; 0 to 4 are", bytes[0])));
         };
-        if encoding == Encoding::AfterEnd && column != id::OFFSET {
-            return Err(Fault::new(0, "column encoding 3 is for the offset column only"));
+        if encoding == ColumnEncoding::AfterEnd && column != id::OFFSET {
+            return Err(ColumnFault::new(0, "column encoding 3 is for the offset column only"));
         }
         let planes = usize::from(bytes[1]);
-        if planes > 8 || (encoding == Encoding::Dictionary && planes > 1) {
-            return Err(Fault::new(1, format!("{planes} byte planes; a value has 8, a dictionary index 1")));
+        if planes > 8 || (encoding == ColumnEncoding::Dictionary && planes > 1) {
+            return Err(ColumnFault::new(1, format!("{planes} byte planes; a value has 8, a dictionary index 1")));
         }
         let entries = usize::from(u16_at(bytes, 2));
-        let expected = if encoding == Encoding::Dictionary { 1..=MAX_DICTIONARY } else { 0..=0 };
+        let expected = if encoding == ColumnEncoding::Dictionary { 1..=MAX_DICTIONARY } else { 0..=0 };
         if !expected.contains(&entries) {
-            return Err(Fault::new(2, format!("{entries} dictionary entries; 1 to 256 with encoding 4, else none")));
+            return Err(ColumnFault::new(
+                2,
+                format!("{entries} dictionary entries; 1 to 256 with encoding 4, else none"),
+            ));
         }
         if u32_at(bytes, 4) != 0 {
-            return Err(Fault::new(4, "reserved bytes of a column's header are not zero"));
+            return Err(ColumnFault::new(4, "reserved bytes of a column's header are not zero"));
         }
         let (first, base, unit) = (u64_at(bytes, 8), u64_at(bytes, 16), u64_at(bytes, 24));
         let plane_entries = HEADER_BYTES + entries * 8;
         let mut data = plane_entries + planes * PLANE_ENTRY_BYTES;
         if bytes.len() < data {
             let reason = format!("a column of {} B; its dictionary and planes need {data} B", bytes.len());
-            return Err(Fault::new(0, reason));
+            return Err(ColumnFault::new(0, reason));
         }
 
         let mut parts: [&[u8]; 8] = [&[]; 8];
         for (k, part) in parts.iter_mut().enumerate().take(planes) {
             let entry = plane_entries + k * PLANE_ENTRY_BYTES;
             let [form, 0, 0, 0] = bytes[entry..entry + 4] else {
-                return Err(Fault::new(entry + 1, "reserved bytes of a plane's entry are not zero"));
+                return Err(ColumnFault::new(entry + 1, "reserved bytes of a plane's entry are not zero"));
             };
             let size = u32_at(bytes, entry + 4) as usize;
             let Some(stored) = data.checked_add(size).and_then(|end| bytes.get(data..end)) else {
                 let left = bytes.len() - data;
-                return Err(Fault::new(entry + 4, format!("a plane of {size} B where the column has {left} B left")));
+                return Err(ColumnFault::new(
+                    entry + 4,
+                    format!("a plane of {size} B where the column has {left} B left"),
+                ));
             };
             *part = match form {
                 form::REPEATED if size == 1 => {
@@ -108,36 +122,41 @@ impl<'a> Column<'a> {
                     let plane = room.plane(n);
                     match room.zstd.decompress_to_buffer(stored, plane) {
                         Ok(got) if got == n => plane,
-                        Ok(got) => return Err(Fault::new(data, format!("a plane of {got} values; the block has {n}"))),
+                        Ok(got) => {
+                            return Err(ColumnFault::new(data, format!("a plane of {got} values; the block has {n}")));
+                        }
                         Err(e) => {
                             let reason = format!("a plane of {n} values does not decompress: {e}");
-                            return Err(Fault::new(data, reason));
+                            return Err(ColumnFault::new(data, reason));
                         }
                     }
                 }
                 form::REPEATED | form::STORED => {
-                    return Err(Fault::new(entry + 4, format!("a plane of {size} B in form {form} for {n} values")));
+                    return Err(ColumnFault::new(
+                        entry + 4,
+                        format!("a plane of {size} B in form {form} for {n} values"),
+                    ));
                 }
-                _ => return Err(Fault::new(entry, format!("plane form {form} is unknown; 0 to 2 are"))),
+                _ => return Err(ColumnFault::new(entry, format!("plane form {form} is unknown; 0 to 2 are"))),
             };
             data += size;
         }
         if data != bytes.len() {
-            return Err(Fault::new(data, format!("{} B after the column's last plane", bytes.len() - data)));
+            return Err(ColumnFault::new(data, format!("{} B after the column's last plane", bytes.len() - data)));
         }
 
         let mut dictionary = [0; MAX_DICTIONARY];
-        if encoding == Encoding::Dictionary {
+        if encoding == ColumnEncoding::Dictionary {
             let highest = parts[0].iter().copied().fold(0, u8::max);
             if usize::from(highest) >= entries {
                 let reason = format!("dictionary index {highest} of {entries} entries");
-                return Err(Fault::new(plane_entries, reason));
+                return Err(ColumnFault::new(plane_entries, reason));
             }
             for (i, slot) in dictionary.iter_mut().enumerate().take(entries) {
                 *slot = u64_at(bytes, HEADER_BYTES + i * 8);
             }
         }
-        let value = if encoding == Encoding::Delta { first.wrapping_sub(base) } else { first };
+        let value = if encoding == ColumnEncoding::Delta { first.wrapping_sub(base) } else { first };
         Ok(Self { encoding, base, unit, value, planes, parts, dictionary })
     }
 
@@ -151,21 +170,21 @@ impl<'a> Column<'a> {
     pub(in crate::native) fn next(&mut self, start: usize, lengths: &[u64], out: &mut [u64]) {
         gather(&self.parts[..self.planes], start, out);
         match self.encoding {
-            Encoding::Frame => {
+            ColumnEncoding::Frame => {
                 scale(self.unit, out);
                 add(self.base, out);
             }
-            Encoding::Delta => {
+            ColumnEncoding::Delta => {
                 scale(self.unit, out);
                 add(self.base, out);
                 self.value = running_sum(self.value, out);
             }
-            Encoding::Zigzag => {
+            ColumnEncoding::Zigzag => {
                 unzigzag_all(out);
                 scale(self.unit, out);
                 self.value = running_sum(self.value, out);
             }
-            Encoding::AfterEnd => {
+            ColumnEncoding::AfterEnd => {
                 unzigzag_all(out);
                 scale(self.unit, out);
                 for (value, length) in out.iter_mut().skip(1).zip(lengths) {
@@ -174,7 +193,7 @@ impl<'a> Column<'a> {
                 let last = running_sum(self.value, out);
                 self.value = last.wrapping_add(lengths.get(out.len() - 1).copied().unwrap_or(0));
             }
-            Encoding::Dictionary => {
+            ColumnEncoding::Dictionary => {
                 for value in out {
                     // The highest index has been checked; the mask spares checking each.
                     *value = self.dictionary[*value as usize & (MAX_DICTIONARY - 1)];
@@ -184,7 +203,7 @@ impl<'a> Column<'a> {
     }
 }
 
-impl<'a> Room<'a> {
+impl<'a> PlaneRoom<'a> {
     /// Room for a plane of `n` values. There is enough for eight planes of each of [`COLUMNS`]
     /// columns.
     fn plane(&mut self, n: usize) -> &'a mut [u8] {

@@ -3,11 +3,11 @@
 use std::io;
 
 use super::super::layout::{MAX_BLOCK_REQUESTS, id};
-use super::{Encoding, MAX_DICTIONARY, PLANE_ENTRY_BYTES, form, planes_for};
+use super::{ColumnEncoding, MAX_DICTIONARY, PLANE_ENTRY_BYTES, form, planes_for};
 
 /// A way to write a column, and its quotients.
 #[derive(Default)]
-struct Candidate {
+struct EncodingCandidate {
     encoding: u8,
     first: u64,
     base: u64,
@@ -21,8 +21,8 @@ pub(in crate::native) struct ColumnEncoder {
     zstd: zstd::bulk::Compressor<'static>,
     /// `c * log2(c)` in 1/256 bits for every count in a block.
     weights: Vec<u32>,
-    best: Candidate,
-    other: Candidate,
+    best: EncodingCandidate,
+    other: EncodingCandidate,
     plane: Vec<u8>,
     compressed: Vec<u8>,
 }
@@ -42,8 +42,8 @@ impl ColumnEncoder {
         Ok(Self {
             zstd,
             weights: (0..=MAX_BLOCK_REQUESTS).map(weight).collect(),
-            best: Candidate::default(),
-            other: Candidate::default(),
+            best: EncodingCandidate::default(),
+            other: EncodingCandidate::default(),
             plane: Vec::with_capacity(MAX_BLOCK_REQUESTS),
             compressed: vec![0; zstd::zstd_safe::compress_bound(MAX_BLOCK_REQUESTS)],
         })
@@ -60,7 +60,7 @@ impl ColumnEncoder {
     ) -> io::Result<()> {
         frame(values, &mut self.best);
         let mut best_cost = cost(&self.best, &self.weights);
-        let mut consider = |candidate: &mut Candidate, best: &mut Candidate, weights: &[u32]| {
+        let mut consider = |candidate: &mut EncodingCandidate, best: &mut EncodingCandidate, weights: &[u32]| {
             let c = cost(candidate, weights);
             if c < best_cost {
                 best_cost = c;
@@ -70,11 +70,11 @@ impl ColumnEncoder {
         if values.iter().any(|&v| v != values[0]) {
             delta(values, &mut self.other);
             consider(&mut self.other, &mut self.best, &self.weights);
-            zigzag_delta(values, |i| values[i], Encoding::Zigzag, &mut self.other);
+            zigzag_delta(values, |i| values[i], ColumnEncoding::Zigzag, &mut self.other);
             consider(&mut self.other, &mut self.best, &self.weights);
             if column == id::OFFSET {
                 let end = |i: usize| values[i].wrapping_add(lengths[i]);
-                zigzag_delta(values, end, Encoding::AfterEnd, &mut self.other);
+                zigzag_delta(values, end, ColumnEncoding::AfterEnd, &mut self.other);
                 consider(&mut self.other, &mut self.best, &self.weights);
             }
             if dictionary(values, &mut self.other) {
@@ -130,7 +130,7 @@ const fn worth_compressing(size: usize) -> usize {
 
 /// What a candidate will take, in 1/256 bits: the order-0 entropy of its planes, a plane that will
 /// be stored counted whole.
-fn cost(candidate: &Candidate, weights: &[u32]) -> u64 {
+fn cost(candidate: &EncodingCandidate, weights: &[u32]) -> u64 {
     let q = &candidate.quotients;
     let planes = planes_for(q.iter().fold(0, |all, &q| all | q));
     let stored = q.len() << 11;
@@ -148,9 +148,9 @@ fn cost(candidate: &Candidate, weights: &[u32]) -> u64 {
     bits
 }
 
-impl Candidate {
+impl EncodingCandidate {
     /// Begins anew.
-    fn reset(&mut self, encoding: Encoding, first: u64, base: u64) {
+    fn reset(&mut self, encoding: ColumnEncoding, first: u64, base: u64) {
         self.encoding = encoding as u8;
         self.first = first;
         self.base = base;
@@ -169,18 +169,18 @@ impl Candidate {
     }
 }
 
-fn frame(values: &[u64], c: &mut Candidate) {
+fn frame(values: &[u64], c: &mut EncodingCandidate) {
     let base = values.iter().copied().min().unwrap_or(0);
-    c.reset(Encoding::Frame, 0, base);
+    c.reset(ColumnEncoding::Frame, 0, base);
     c.quotients.extend(values.iter().map(|v| v - base));
     let unit = divisor(c.quotients.iter().copied());
     c.factor(unit, |q, unit| q / unit);
 }
 
-fn delta(values: &[u64], c: &mut Candidate) {
+fn delta(values: &[u64], c: &mut EncodingCandidate) {
     let steps = || values.windows(2).map(|w| w[1].wrapping_sub(w[0]).cast_signed());
     let base = steps().min().unwrap_or(0);
-    c.reset(Encoding::Delta, values[0], base.cast_unsigned());
+    c.reset(ColumnEncoding::Delta, values[0], base.cast_unsigned());
     c.quotients.push(0);
     c.quotients.extend(steps().map(|d| d.wrapping_sub(base).cast_unsigned()));
     let unit = divisor(c.quotients.iter().copied());
@@ -188,7 +188,7 @@ fn delta(values: &[u64], c: &mut Candidate) {
 }
 
 /// Remainders against `predict(i)` for value `i + 1`.
-fn zigzag_delta(values: &[u64], predict: impl Fn(usize) -> u64, encoding: Encoding, c: &mut Candidate) {
+fn zigzag_delta(values: &[u64], predict: impl Fn(usize) -> u64, encoding: ColumnEncoding, c: &mut EncodingCandidate) {
     let steps = || (1..values.len()).map(|i| values[i].wrapping_sub(predict(i - 1)).cast_signed());
     c.reset(encoding, values[0], 0);
     let unit = divisor(steps().map(i64::unsigned_abs)).max(1);
@@ -204,8 +204,8 @@ fn zigzag_delta(values: &[u64], predict: impl Fn(usize) -> u64, encoding: Encodi
 }
 
 /// Whether the values are few enough for a dictionary.
-fn dictionary(values: &[u64], c: &mut Candidate) -> bool {
-    c.reset(Encoding::Dictionary, 0, 0);
+fn dictionary(values: &[u64], c: &mut EncodingCandidate) -> bool {
+    c.reset(ColumnEncoding::Dictionary, 0, 0);
     c.unit = 1;
     for &v in values {
         if let Err(at) = c.dictionary.binary_search(&v) {
@@ -247,13 +247,13 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Column, Fault, HEADER_BYTES, PlaneDecoder};
+    use super::super::{ColumnFault, DecodedColumn, HEADER_BYTES, PlaneDecoder};
     use super::*;
 
     /// All values of a column, in uneven pieces.
-    fn decode(bytes: &[u8], n: usize, column: u16, lengths: &[u64]) -> Result<Vec<u64>, Fault> {
+    fn decode(bytes: &[u8], n: usize, column: u16, lengths: &[u64]) -> Result<Vec<u64>, ColumnFault> {
         let mut decoder = PlaneDecoder::new().unwrap();
-        let mut column = Column::open(bytes, n, column, &mut decoder.room())?;
+        let mut column = DecodedColumn::open(bytes, n, column, &mut decoder.room())?;
         let mut out = vec![7; n];
         let mut start = 0;
         while start < n {
@@ -284,11 +284,11 @@ mod tests {
     fn each_kind_of_column_takes_its_encoding() {
         let n = MAX_BLOCK_REQUESTS;
         let constant = vec![u64::MAX; n];
-        assert_eq!(round_trip(id::LEN, &constant, &constant), (Encoding::Frame as u8, HEADER_BYTES));
+        assert_eq!(round_trip(id::LEN, &constant, &constant), (ColumnEncoding::Frame as u8, HEADER_BYTES));
         let steady: Vec<u64> = (0..n as u64).map(|i| 77 + i * 1_000_003).collect();
-        assert_eq!(round_trip(id::TIME, &steady, &steady), (Encoding::Delta as u8, HEADER_BYTES));
+        assert_eq!(round_trip(id::TIME, &steady, &steady), (ColumnEncoding::Delta as u8, HEADER_BYTES));
         let sizes: Vec<u64> = noise(n).map(|x| [512, 4096, 1 << 20, 7, 1 << 40][(x % 5) as usize]).collect();
-        assert_eq!(round_trip(id::LEN, &sizes, &sizes).0, Encoding::Dictionary as u8);
+        assert_eq!(round_trip(id::LEN, &sizes, &sizes).0, ColumnEncoding::Dictionary as u8);
         let near: Vec<u64> = noise(n)
             .scan(1 << 50, |at, x| {
                 Some({
@@ -297,10 +297,10 @@ mod tests {
                 })
             })
             .collect();
-        assert_eq!(round_trip(id::TIME, &near, &near).0, Encoding::Delta as u8);
+        assert_eq!(round_trip(id::TIME, &near, &near).0, ColumnEncoding::Delta as u8);
         let random: Vec<u64> = noise(n).collect();
         let (encoding, bytes) = round_trip(id::TIME, &random, &random);
-        assert_eq!(encoding, Encoding::Frame as u8);
+        assert_eq!(encoding, ColumnEncoding::Frame as u8);
         assert_eq!(bytes, HEADER_BYTES + 8 * (PLANE_ENTRY_BYTES + n), "noise is stored as it is");
         let sequential: Vec<u64> = sizes
             .iter()
@@ -311,7 +311,7 @@ mod tests {
                 })
             })
             .collect();
-        assert_eq!(round_trip(id::OFFSET, &sequential, &sizes), (Encoding::AfterEnd as u8, HEADER_BYTES));
+        assert_eq!(round_trip(id::OFFSET, &sequential, &sizes), (ColumnEncoding::AfterEnd as u8, HEADER_BYTES));
     }
 
     #[test]
@@ -335,13 +335,13 @@ mod tests {
         let halves: Vec<u64> = noise(3000).map(|x| (x & 1) << 63).collect();
         let mut encoder = ColumnEncoder::new(3).unwrap();
         for values in [&near, &halves, &lengths] {
-            let mut c = Candidate::default();
+            let mut c = EncodingCandidate::default();
             for encoding in 0..5 {
                 match encoding {
                     0 => frame(values, &mut c),
                     1 => delta(values, &mut c),
-                    2 => zigzag_delta(values, |i| values[i], Encoding::Zigzag, &mut c),
-                    3 => zigzag_delta(values, |i| values[i] + lengths[i], Encoding::AfterEnd, &mut c),
+                    2 => zigzag_delta(values, |i| values[i], ColumnEncoding::Zigzag, &mut c),
+                    3 => zigzag_delta(values, |i| values[i] + lengths[i], ColumnEncoding::AfterEnd, &mut c),
                     _ if dictionary(values, &mut c) => {}
                     _ => continue,
                 }

@@ -10,7 +10,7 @@
 mod decoder;
 mod encoder;
 
-pub(super) use decoder::{Column, Fault, PlaneDecoder};
+pub(super) use decoder::{ColumnFault, DecodedColumn, PlaneDecoder};
 pub(super) use encoder::ColumnEncoder;
 
 /// Bytes before a column's dictionary.
@@ -25,7 +25,7 @@ pub(super) const COLUMNS: usize = 5;
 /// How a value follows from its quotient `q` (docs/trace-format.md has the numbers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Encoding {
+enum ColumnEncoding {
     /// `base + unit * q`
     Frame = 0,
     /// previous value `+ base + unit * q`
@@ -38,7 +38,7 @@ enum Encoding {
     Dictionary = 4,
 }
 
-impl Encoding {
+impl ColumnEncoding {
     const fn from_u8(n: u8) -> Option<Self> {
         match n {
             0 => Some(Self::Frame),

@@ -1,9 +1,9 @@
 //! What a generator of requests gives, its fingerprint, and whether a count fits a probability.
 
-use destage_trace::{BATCH_REQUESTS, Request, Source};
+use destage_trace::{BATCH_REQUESTS, Request, TraceSource};
 
 /// All requests of a source.
-pub(crate) fn all(source: &mut dyn Source) -> Vec<Request> {
+pub(crate) fn all(source: &mut dyn TraceSource) -> Vec<Request> {
     let (mut all, mut batch) = (vec![], vec![]);
     loop {
         source.next_batch(&mut batch).unwrap();

@@ -1,6 +1,6 @@
 //! A source of requests in memory.
 
-use destage_trace::{Nanos, Request, Source, TraceError};
+use destage_trace::{Nanos, Request, TraceError, TraceSource};
 
 /// Requests that are handed out in batches, each with its offset as its latency.
 pub struct InMemory {
@@ -17,7 +17,7 @@ impl InMemory {
     }
 }
 
-impl Source for InMemory {
+impl TraceSource for InMemory {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         self.last = self.next;

@@ -69,11 +69,11 @@ fn files_as_the_usual_tools_write_them() {
     let once = std::fs::read(sample("rq.csv")).unwrap();
     let expected = read(once.repeat(40), "", false).unwrap().0;
     for (file, compression) in [
-        ("rq40.csv.xz", Compression::Xz),
-        ("rq40.csv.lz4", Compression::Lz4),
-        ("rq40.csv.zip", Compression::Zip),
+        ("rq40.csv.xz", TraceCompression::Xz),
+        ("rq40.csv.lz4", TraceCompression::Lz4),
+        ("rq40.csv.zip", TraceCompression::Zip),
         // Out of a pipe into a pipe.
-        ("rq40-piped.zip", Compression::Zip),
+        ("rq40-piped.zip", TraceCompression::Zip),
     ] {
         let mut trace = open(sample(file), &OpenOptions::default()).unwrap();
         assert_eq!((trace.format(), trace.compression()), (FormatId::RqCsv, compression), "{file}");
@@ -200,7 +200,11 @@ fn files_of_an_archive_are_one_trace_in_order() {
             ("b.csv", how, second),
         ]);
         let mut trace = memory(bytes.clone(), &OpenOptions::default()).unwrap();
-        assert_eq!((trace.compression(), drain(&mut trace).unwrap()), (Compression::Zip, expected.clone()), "{how:?}");
+        assert_eq!(
+            (trace.compression(), drain(&mut trace).unwrap()),
+            (TraceCompression::Zip, expected.clone()),
+            "{how:?}"
+        );
         // Cut anywhere, it is never a shorter trace.
         for cut in 4..bytes.len() {
             let message = read(&bytes[..cut], "rq-csv", true).unwrap_err();
@@ -325,19 +329,19 @@ fn compression_is_undone_and_its_damage_reported() {
     let text: String = many_lines(60_000, "\n");
     let (first, second) = text.as_bytes().split_at(text.len() / 3);
     let expected = read(text.clone(), "", false).unwrap().0;
-    let kinds: [(Compression, Compress); 6] = [
-        (Compression::Gzip, gzip),
-        (Compression::Zstd, zstd),
-        (Compression::Xz, xz),
-        (Compression::Bzip2, bzip2),
-        (Compression::Lz4, lz4),
-        (Compression::Zip, zip),
+    let kinds: [(TraceCompression, Compress); 6] = [
+        (TraceCompression::Gzip, gzip),
+        (TraceCompression::Zstd, zstd),
+        (TraceCompression::Xz, xz),
+        (TraceCompression::Bzip2, bzip2),
+        (TraceCompression::Lz4, lz4),
+        (TraceCompression::Zip, zip),
     ];
     for (kind, compress) in kinds {
         let whole = compress(text.as_bytes());
         // Members, frames and streams that follow one another; archives have several files instead.
         let parts = match kind {
-            Compression::Zip => {
+            TraceCompression::Zip => {
                 // Files end with a line.
                 let (first, second) = text.split_at(text[..first.len()].rfind('\n').unwrap() + 1);
                 archive(&[("a", ZipMember::Deflated, first.as_bytes()), ("b", ZipMember::Deflated, second.as_bytes())])
@@ -366,7 +370,7 @@ fn compression_is_undone_and_its_damage_reported() {
         let message = error(&whole[..whole.len() * 2 / 3], "");
         assert!(message.contains("is cut short after this decompressed byte"), "{kind}: {message}");
         for garbage in [&b"garbage that is long enough to be noticed"[..], &[0; 64], b"x"] {
-            if kind == Compression::Xz && garbage[0] == 0 {
+            if kind == TraceCompression::Xz && garbage[0] == 0 {
                 continue; // Zeros in multiples of four are the padding that the format allows.
             }
             let message = error([&whole[..], garbage].concat(), "");

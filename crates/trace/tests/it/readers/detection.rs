@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use destage_trace::{Content, Finding};
+use destage_trace::{FormatContent, FormatFinding};
 
 use super::damage::samples;
 use super::*;
@@ -43,10 +43,10 @@ fn lines(text: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// How the pieces of a sample of the format are cut.
-fn cut(content: Content) -> Cut {
+fn cut(content: FormatContent) -> Cut {
     match content {
-        Content::Lines { separator, .. } => Cut::Separator(separator),
-        Content::Records { fields, .. } => Cut::Fields(fields),
+        FormatContent::Lines { separator, .. } => Cut::Separator(separator),
+        FormatContent::Records { fields, .. } => Cut::Fields(fields),
     }
 }
 
@@ -64,7 +64,7 @@ fn short() -> Vec<Host> {
                 FormatId::Vscsi => bytes.chunks(32).map(<[u8]>::to_vec).collect(),
                 FormatId::Srt => srt_pieces(&bytes),
                 FormatId::OracleGeneral => bytes.chunks(24).map(<[u8]>::to_vec).collect(),
-                _ if matches!(sample.content, Content::Lines { .. }) => lines(&bytes),
+                _ if matches!(sample.content, FormatContent::Lines { .. }) => lines(&bytes),
                 _ => sample.pieces(4),
             };
             Host { name: name.to_owned(), right, found: sample.found, pieces, cut: cut(sample.content) }
@@ -212,7 +212,7 @@ impl Row {
         let mut trace = match memory(bytes, &OpenOptions::default()) {
             Ok(trace) => trace,
             Err(error) => {
-                let names = error.place != Place::File
+                let names = error.place != FilePlace::File
                     || ["line ", "; byte ", "from byte "].iter().any(|place| {
                         let after = error.reason.split(place).nth(1);
                         after.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit()))
@@ -230,7 +230,7 @@ impl Row {
         }
         match drain(&mut trace) {
             Ok(_) => self.reads += 1,
-            Err(error) if error.place != Place::File => self.fails += 1,
+            Err(error) if error.place != FilePlace::File => self.fails += 1,
             // What makes the whole file none of this format, such as the only request gone.
             Err(_) => self.refused += 1,
         }
@@ -323,7 +323,7 @@ fn whole_samples_are_found_or_refused_as_documented() {
             Err(error) => {
                 assert!(!host.found, "{}: {error}", host.name);
                 let asked = error.reason.contains("say which it is");
-                assert_eq!(asked, finding == Finding::Ambiguous, "{}: {error}", host.name);
+                assert_eq!(asked, finding == FormatFinding::Ambiguous, "{}: {error}", host.name);
             }
         }
     }

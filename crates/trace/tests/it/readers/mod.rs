@@ -17,8 +17,8 @@ use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
 
 use destage_trace::{
-    BATCH_REQUESTS, Compression, FORMATS, FormatId, FormatSpec, Nanos, NativeWriter, Op, OpenOptions, Place, Request,
-    Skipped, Source, Trace, TraceError, open, open_stream,
+    BATCH_REQUESTS, FORMATS, FilePlace, FormatId, FormatSpec, Nanos, NativeWriter, Op, OpenOptions, Request,
+    SkippedLines, TraceCompression, TraceError, TraceRequests, TraceSource, open, open_stream,
 };
 
 fn options(format: &str, lenient: bool) -> OpenOptions {
@@ -30,13 +30,13 @@ fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-fn memory(bytes: impl Into<Vec<u8>>, options: &OpenOptions) -> Result<Trace, TraceError> {
+fn memory(bytes: impl Into<Vec<u8>>, options: &OpenOptions) -> Result<TraceRequests, TraceError> {
     let bytes = bytes.into();
     let size = Some(bytes.len() as u64);
     open_stream("memory", Box::new(Cursor::new(bytes)), size, options)
 }
 
-fn drain(trace: &mut Trace) -> Result<Vec<Request>, TraceError> {
+fn drain(trace: &mut TraceRequests) -> Result<Vec<Request>, TraceError> {
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     loop {
         trace.next_batch(&mut batch)?;
@@ -49,7 +49,7 @@ fn drain(trace: &mut Trace) -> Result<Vec<Request>, TraceError> {
 }
 
 /// Requests, volume names and what was left out, of bytes in memory.
-fn read(bytes: impl Into<Vec<u8>>, format: &str, lenient: bool) -> Result<(Vec<Request>, Skipped), String> {
+fn read(bytes: impl Into<Vec<u8>>, format: &str, lenient: bool) -> Result<(Vec<Request>, SkippedLines), String> {
     let mut trace = memory(bytes, &options(format, lenient)).map_err(|e| e.to_string())?;
     let requests = drain(&mut trace).map_err(|e| e.to_string())?;
     Ok((requests, trace.skipped()))
@@ -79,12 +79,12 @@ use Op::{Discard, Flush, Read as R, Write as W};
 fn check(name: &str, format: &str, id: FormatId, names: &[&str], expected: &[Request]) {
     let mut trace = open(sample(name), &options(format, false)).unwrap();
     assert_eq!(trace.format(), id, "{name}");
-    assert_eq!(trace.compression(), Compression::None);
+    assert_eq!(trace.compression(), TraceCompression::None);
     assert_eq!(trace.file(), sample(name));
     let requests = drain(&mut trace).unwrap();
     assert_eq!(requests, expected, "{name}");
     assert_eq!(trace.volume_names(), names, "{name}");
-    assert_eq!(trace.skipped(), Skipped::default());
+    assert_eq!(trace.skipped(), SkippedLines::default());
     assert_eq!(trace.progress(), Some(1.0));
 }
 
@@ -439,7 +439,7 @@ fn vscsi() {
         bytes.extend(record(3, 36, 0x12, 0, 1_000_005));
         bytes.extend(record(4, 0, 0x35, 0, 1_000_006));
         for format in ["", "vscsi", "cloudphysics"] {
-            assert_eq!(read(bytes.clone(), format, false).unwrap(), (expected.to_vec(), Skipped::default()));
+            assert_eq!(read(bytes.clone(), format, false).unwrap(), (expected.to_vec(), SkippedLines::default()));
         }
         let len = bytes.len();
         let mut untold = bytes.clone();
@@ -448,7 +448,7 @@ fn vscsi() {
             "memory, byte {len}: the SCSI command 0x42 (unmap) changes the medium in a way that the trace does not tell"
         );
         assert_eq!(error(untold.clone(), ""), message);
-        let skipped = Skipped { count: 1, first: Some(message) };
+        let skipped = SkippedLines { count: 1, first: Some(message) };
         assert_eq!(read(untold, "", true).unwrap(), (expected.to_vec(), skipped));
         // Cut inside the last record.
         let start = len - len / 4;

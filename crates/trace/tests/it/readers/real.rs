@@ -51,7 +51,7 @@ fn real_traces_hold_what_they_are_known_to_hold() {
     let mut seen = 0;
     for (name, format, id, accesses, discards, reads, seconds) in REAL {
         let mut trace = open(folder.join(name), &options(format, false)).unwrap();
-        assert_eq!((trace.format(), trace.compression()), (id, Compression::Zstd), "{name}");
+        assert_eq!((trace.format(), trace.compression()), (id, TraceCompression::Zstd), "{name}");
         let requests = drain(&mut trace).unwrap();
         let count = |op: Op| requests.iter().filter(|r| r.op == op).count() as u64;
         assert_eq!(count(R) + count(W), accesses, "{name}");

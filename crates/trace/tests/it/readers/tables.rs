@@ -12,7 +12,7 @@ fn ranges(text: &str, format: &str) -> Vec<(u64, Op, u64, u64, bool)> {
 fn passed_over(text: &str, format: &str) -> (usize, u64) {
     let mut trace = memory(text, &options(format, false)).unwrap();
     let requests = drain(&mut trace).unwrap().len();
-    assert_eq!(trace.skipped(), Skipped::default());
+    assert_eq!(trace.skipped(), SkippedLines::default());
     (requests, trace.passed_over())
 }
 
