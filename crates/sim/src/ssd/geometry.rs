@@ -3,6 +3,7 @@
 use destage_plan::{Nanos, PageGeometry, Quota};
 
 use super::geometry_error::SsdGeometryError;
+use super::modern::{ModernConfig, ModernGeometry};
 
 /// Which element a host page is programmed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,6 +139,9 @@ pub struct SsdConfig {
     /// Commands that the device takes at a time; the others wait in the host, in order. `None` for
     /// all that come.
     pub queue_depth: Option<u32>,
+    /// What the modern model of a drive has beside; `None` for the classic model, that of the papers. The modern one
+    /// uses none of the fields above that [`ModernConfig`] does not name.
+    pub modern: Option<ModernConfig>,
 }
 
 impl Default for SsdConfig {
@@ -167,6 +171,7 @@ impl Default for SsdConfig {
             summary_page: true,
             endurance: 100_000,
             queue_depth: None,
+            modern: None,
         }
     }
 }
@@ -180,6 +185,11 @@ impl SsdConfig {
     /// # Errors
     /// If there is no such SSD: what [`SsdShape::new`] says of the smallest that would export them.
     pub fn with_pages(mut self, pages: u64, geometry: PageGeometry) -> Result<Self, SsdGeometryError> {
+        if let Some(modern) = self.modern.take() {
+            let exported_pages = ModernGeometry::pages_to_fit(&self, &modern, pages, geometry);
+            self.modern = Some(ModernConfig { exported_pages, ..modern });
+            return SsdShape::new(self, geometry).map(|shape| shape.config);
+        }
         let exports = |blocks| {
             let shape = SsdShape::new(Self { blocks_per_plane: blocks, ..self.clone() }, geometry);
             shape.map(|shape| u64::from(shape.host_pages) >= pages)
@@ -247,6 +257,9 @@ pub struct SsdShape {
     pub transfer: Nanos,
     /// Moving one sector over the element's pins.
     pub transfer_sector: Nanos,
+    /// What follows from the settings of the modern model, if it is one. A pool's blocks are then superblocks' shares of a
+    /// die, and its low watermark is what pacing keeps free.
+    pub modern: Option<ModernGeometry>,
 }
 
 /// Returns a collection's batch as users write it.
@@ -327,6 +340,10 @@ fn room_for_log_blocks(
 impl SsdShape {
     /// Derives the shape and checks that it can work.
     pub fn new(config: SsdConfig, geometry: PageGeometry) -> Result<Self, SsdGeometryError> {
+        if let Some(modern) = &config.modern {
+            let modern = ModernGeometry::new(&config, modern, geometry)?;
+            return Ok(Self::of_modern(config, modern, geometry));
+        }
         let c = &config;
         let n = geometry.pages_per_block();
         let range = |key, value: u32, min: u64, max: u64| {
@@ -413,13 +430,42 @@ impl SsdShape {
             host_pages: host_pages as u32,
             transfer: transfer(geometry.page_bytes() / 512),
             transfer_sector: transfer(1),
+            modern: None,
             config,
         })
+    }
+
+    /// Returns the shape of a modern drive.
+    fn of_modern(config: SsdConfig, modern: ModernGeometry, geometry: PageGeometry) -> Self {
+        let per_block = u64::from(geometry.pages_per_block());
+        let host_pages = (modern.config.exported_pages / per_block * per_block) as u32;
+        let block = modern.superblock / config.elements;
+        let transfer = Nanos(modern.transfer);
+        Self {
+            pages_per_block: block,
+            data_pages: block,
+            pools: 1,
+            pool_blocks: modern.superblocks,
+            pool_reserved: modern.superblocks - host_pages.div_ceil(modern.superblock),
+            pool_low: modern.config.free_target,
+            log_blocks: 0,
+            raw_pages: block * modern.superblocks,
+            element_pages: host_pages.div_ceil(config.elements),
+            channel_pages: block * modern.superblocks,
+            host_pages,
+            transfer,
+            transfer_sector: transfer,
+            modern: Some(modern),
+            config,
+        }
     }
 
     /// Bytes of memory that a simulated device of this shape takes, roughly.
     pub fn memory_bytes(&self) -> u64 {
         let c = &self.config;
+        if let Some(modern) = &self.modern {
+            return modern.memory_bytes(self.host_pages, c.elements);
+        }
         let blocks = u64::from(c.elements) * u64::from(c.planes) * u64::from(c.blocks_per_plane);
         let raw = blocks * u64::from(self.pages_per_block);
         if c.ftl != Ftl::Page {

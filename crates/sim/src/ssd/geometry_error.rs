@@ -121,6 +121,34 @@ pub enum SsdGeometryError {
         /// The layer.
         ftl: &'static str,
     },
+    /// A modern drive could not collect.
+    #[error(
+        "ssd.reserve, ssd.free-target and ssd.word-lines leave room for {spare} of {superblocks} superblocks beside what is \
+         exported, and collection needs {needed}; raise ssd.reserve or ssd.free-target, or lower ssd.word-lines"
+    )]
+    NoSpareSuperblocks {
+        /// Superblocks beside what is exported.
+        spare: u64,
+        /// All superblocks.
+        superblocks: u64,
+        /// Superblocks needed.
+        needed: u64,
+    },
+    /// A write cache that would be full before anything in it is programmed.
+    #[error(
+        "ssd.write-cache = {bytes} B is less than {least} B: it must hold two units of {unit_bytes} B that are programmed at \
+         once, and the {held_bytes} B of ssd.write-hold"
+    )]
+    WriteCache {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The least that works.
+        least: u64,
+        /// Bytes of a unit.
+        unit_bytes: u64,
+        /// Bytes that are held back.
+        held_bytes: u64,
+    },
     /// Nothing is left to export.
     #[error("ssd: no whole logical block is exported; use more blocks or a smaller ssd.reserve")]
     NothingExported,
