@@ -1,5 +1,6 @@
-//! Simulated SSDs: elements with clocks of their own under one of three translation layers
-//! ([`Ftl`]): the page map (`page_map.rs`), and BAST and FAST with log blocks (`log_blocks/`).
+//! Simulated SSDs. The classic model, that of the papers: elements with clocks of their own under one of three translation
+//! layers ([`Ftl`]), the page map (`page_map.rs`), and BAST and FAST with log blocks (`log_blocks/`). The modern model, that
+//! of drives of data centres (`modern/`, [`ModernConfig`]).
 
 mod block_sets;
 mod clock;
@@ -25,6 +26,7 @@ pub use clock::{Collection, ElementCounters};
 pub use geometry::{Allocation, CollectionPoint, Ftl, SsdConfig, SsdShape};
 pub use geometry_error::SsdGeometryError;
 use log_blocks::LogBlocks;
+use modern::ModernDrive;
 pub use modern::{ModernConfig, ModernGeometry, VictimPolicy};
 use page_map::PageMap;
 pub use pool::PageStates;
@@ -99,6 +101,7 @@ pub struct Ssd {
 enum Layer {
     Pages(PageMap),
     LogBlocks(Box<LogBlocks>),
+    Modern(Box<ModernDrive>),
 }
 
 /// Asks whichever layer there is.
@@ -107,12 +110,14 @@ macro_rules! ask {
         match &$ssd.layer {
             Layer::Pages($layer) => $what,
             Layer::LogBlocks($layer) => $what,
+            Layer::Modern($layer) => $what,
         }
     };
     (mut $ssd:expr, $layer:ident => $what:expr) => {
         match &mut $ssd.layer {
             Layer::Pages($layer) => $what,
             Layer::LogBlocks($layer) => $what,
+            Layer::Modern($layer) => $what,
         }
     };
 }
@@ -126,6 +131,7 @@ impl Ssd {
     /// The same, unless it is told to end meanwhile: then it is of no use.
     pub fn new_unless(shape: SsdShape, start: StartState, stop: Option<&Stop>) -> Self {
         let layer = match shape.config.ftl {
+            _ if shape.modern.is_some() => Layer::Modern(Box::new(ModernDrive::empty(shape))),
             Ftl::Page => Layer::Pages(PageMap::empty(shape)),
             Ftl::Bast | Ftl::Fast => Layer::LogBlocks(Box::new(LogBlocks::empty(shape))),
         };
@@ -219,7 +225,22 @@ impl Ssd {
         match &self.layer {
             Layer::Pages(layer) => layer.prefetch(page),
             Layer::LogBlocks(_) => 0,
+            Layer::Modern(layer) => layer.prefetch(page),
         }
+    }
+
+    /// Begins a host command: the pages that are read from now on, until the next one begins, are one command, and those that
+    /// are programmed another. Only the modern model tells commands from pages; without this each page is a command to it.
+    #[inline]
+    pub fn begin_command(&mut self) {
+        if let Layer::Modern(layer) = &mut self.layer {
+            layer.begin_command();
+        }
+    }
+
+    /// Returns true if what the device answered is durable, so that a flush has nothing to wait for.
+    pub const fn is_write_protected(&self) -> bool {
+        matches!(self.layer, Layer::Modern(_))
     }
 
     /// Reads a page; returns when its data is there.
@@ -234,6 +255,7 @@ impl Ssd {
         match &mut self.layer {
             Layer::Pages(layer) => layer.program(now, page),
             Layer::LogBlocks(layer) => layer.program(now, page, None),
+            Layer::Modern(layer) => layer.program(now, page),
         }
     }
 
@@ -242,11 +264,12 @@ impl Ssd {
     /// a block is begun for it.
     ///
     /// # Panics
-    /// If the SSD has no such channel.
+    /// If the SSD has no such channel, or is a modern drive, which chooses for itself (such policies are refused).
     pub fn program_through(&mut self, now: Nanos, page: PageNo, channel: u32) -> Nanos {
         match &mut self.layer {
             Layer::Pages(layer) => layer.program_through(now, page, channel),
             Layer::LogBlocks(layer) => layer.program(now, page, Some(channel)),
+            Layer::Modern(_) => panic!("a modern drive chooses the die of a page itself"),
         }
     }
 
@@ -256,19 +279,23 @@ impl Ssd {
     pub fn turn(&mut self) -> Option<u16> {
         match &mut self.layer {
             Layer::Pages(layer) => layer.turn(),
-            Layer::LogBlocks(_) => None,
+            Layer::LogBlocks(_) | Layer::Modern(_) => None,
         }
     }
 
     /// The element that would program the page now: of its address, or else of the choice or of the
     /// turns.
     pub fn target(&self, page: PageNo, channel: Option<u16>) -> Element {
-        Element(ask!(self, layer => layer.target(page, channel)))
+        Element(match &self.layer {
+            Layer::Pages(layer) => layer.target(page, channel),
+            Layer::LogBlocks(layer) => layer.target(page, channel),
+            Layer::Modern(layer) => layer.target(),
+        })
     }
 
     /// Whether it can be told to collect: reclaiming log blocks on demand is not modelled.
     pub const fn can_collect(&self) -> bool {
-        matches!(self.layer, Layer::Pages(_))
+        matches!(self.layer, Layer::Pages(_) | Layer::Modern(_))
     }
 
     /// Has every element collect as much as it is told to and can gain from, once it has done what it has to do;
@@ -280,6 +307,7 @@ impl Ssd {
         match &mut self.layer {
             Layer::Pages(layer) => layer.collect(now, quota),
             Layer::LogBlocks(_) => panic!("it cannot be told to collect"),
+            Layer::Modern(layer) => layer.collect(now, quota),
         }
     }
 
@@ -291,13 +319,20 @@ impl Ssd {
     /// Pages that went to another channel than was chosen, since the counters were reset: it had no
     /// room, or, under a log-block layer, their block was being written elsewhere.
     pub fn redirected(&self) -> u64 {
-        ask!(self, layer => layer.redirected())
+        match &self.layer {
+            Layer::Pages(layer) => layer.redirected(),
+            Layer::LogBlocks(layer) => layer.redirected(),
+            Layer::Modern(_) => 0,
+        }
     }
 
     /// Until when an element is busy with what it was given.
     #[inline]
     pub fn busy_until(&self, element: Element) -> Nanos {
-        self.clock(element).busy_until()
+        match &self.layer {
+            Layer::Modern(layer) => layer.busy_until(element.index()),
+            _ => self.clock(element).busy_until(),
+        }
     }
 
     /// Remembers all collections until [`Self::end_collection`].
@@ -357,7 +392,11 @@ impl Ssd {
         for element in self.all_elements() {
             self.clock_mut(element).counters = ElementCounters::default();
         }
-        ask!(mut self, layer => layer.forget_redirected());
+        match &mut self.layer {
+            Layer::Pages(layer) => layer.forget_redirected(),
+            Layer::LogBlocks(layer) => layer.forget_redirected(),
+            Layer::Modern(_) => {}
+        }
     }
 
     /// The counters of each element.
@@ -378,16 +417,21 @@ impl Ssd {
 
     /// When everything issued so far is done.
     pub fn idle_at(&self) -> Nanos {
-        self.clocks().map(ElementClock::busy_until).max().unwrap_or_default()
+        match &self.layer {
+            Layer::Modern(layer) => layer.idle_at(),
+            _ => self.clocks().map(ElementClock::busy_until).max().unwrap_or_default(),
+        }
     }
 
     /// Erases of every block since the start of the run.
     pub fn erases(&self) -> impl Iterator<Item = u32> {
-        let (pages, log_blocks) = match &self.layer {
-            Layer::Pages(layer) => (Some(layer.erases()), None),
-            Layer::LogBlocks(layer) => (None, Some(layer.erases())),
+        let (pages, log_blocks, modern) = match &self.layer {
+            Layer::Pages(layer) => (Some(layer.erases()), None, None),
+            Layer::LogBlocks(layer) => (None, Some(layer.erases()), None),
+            Layer::Modern(layer) => (None, None, Some(layer.erases())),
         };
-        pages.into_iter().flatten().chain(log_blocks.into_iter().flatten())
+        let others = log_blocks.into_iter().flatten().chain(modern.into_iter().flatten());
+        pages.into_iter().flatten().chain(others)
     }
 
     /// How many of the device's pages are in which state.
@@ -420,11 +464,18 @@ impl DeviceView for Ssd {
     }
 
     fn collecting(&self, element: Element) -> bool {
-        self.clock(element).end_under_way(self.now).is_some()
+        match &self.layer {
+            Layer::Modern(layer) => layer.is_in_slice(element.index(), self.now),
+            _ => self.clock(element).end_under_way(self.now).is_some(),
+        }
     }
 
     fn free_blocks(&self, element: Element) -> u32 {
-        ask!(self, layer => layer.free_blocks(element.0))
+        match &self.layer {
+            Layer::Pages(layer) => layer.free_blocks(element.0),
+            Layer::LogBlocks(layer) => layer.free_blocks(element.0),
+            Layer::Modern(layer) => layer.free_blocks(),
+        }
     }
 
     fn low_watermark(&self) -> u32 {

@@ -1,0 +1,201 @@
+//! Collects in slices, paced by free space: so many sectors are copied for each that hosts write as keep the free space where
+//! it is.
+
+use destage_plan::{Nanos, Quota};
+
+use super::ModernDrive;
+use super::config::ModernGeometry;
+use super::die::{DieOperation, OperationKind};
+use super::superblocks::FilledUnit;
+
+/// Free superblocks below which collection goes on without regard to its pace.
+const FORCED_BELOW: u32 = 2;
+
+/// A superblock that is being collected.
+#[derive(Clone, Copy, Debug)]
+struct CollectionVictim {
+    superblock: u32,
+    /// Sectors copied for each reclaimed one: `v / (S - v)` when it was chosen.
+    copies: f64,
+    /// The next slice.
+    slice: u32,
+    /// Sectors of it that were reclaimed so far.
+    reclaimed: u64,
+}
+
+/// How far collection is behind or ahead of its pace.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CollectionPace {
+    victim: Option<CollectionVictim>,
+    /// Sectors that are to be copied, less those that were.
+    debt: f64,
+    /// Valid sectors of a slice, and how many array reads they took.
+    slice: Vec<u32>,
+}
+
+impl ModernDrive {
+    /// Does what collection owes for a sector that a host wrote, at `now`.
+    #[inline]
+    pub(super) fn pace(&mut self, now: u64) {
+        let ModernGeometry { superblock, .. } = self.geometry;
+        let reclaimed = self.pace.victim.map_or(0, |victim| victim.reclaimed);
+        let room = (self.map.room() + reclaimed) as f64 / f64::from(superblock);
+        let share = 1.0 + self.gain * (f64::from(self.geometry.config.free_target) - room);
+        if share > 0.0 {
+            self.collect_share(share, now);
+        }
+        if self.map.free() < FORCED_BELOW {
+            self.collect_forced(now);
+        }
+    }
+
+    fn collect_share(&mut self, share: f64, now: u64) {
+        if self.pace.victim.is_none() {
+            self.choose_victim();
+        }
+        let Some(victim) = self.pace.victim else { return };
+        self.pace.debt += share * victim.copies;
+        while self.pace.debt > 0.0 && self.pace.victim.is_some() {
+            self.collect_slice(now);
+        }
+    }
+
+    #[cold]
+    fn collect_forced(&mut self, now: u64) {
+        while self.map.free() < FORCED_BELOW && self.has_victim() {
+            self.collect_slice(now);
+        }
+    }
+
+    /// Returns true if there is a superblock to collect, whatever it gains.
+    fn has_victim(&mut self) -> bool {
+        if self.pace.victim.is_none() && !self.choose_victim() {
+            let any = self.chooser.choose_any(&self.map);
+            self.begin_victim(any);
+        }
+        self.pace.victim.is_some()
+    }
+
+    fn choose_victim(&mut self) -> bool {
+        let chosen = self.chooser.choose(&self.map);
+        self.begin_victim(chosen)
+    }
+
+    fn begin_victim(&mut self, chosen: Option<u32>) -> bool {
+        let Some(superblock) = chosen else { return false };
+        let own = &mut self.map.superblocks[superblock as usize];
+        own.sealed = false;
+        let (valid, all) = (f64::from(own.valid), f64::from(self.geometry.superblock));
+        self.pace.victim = Some(CollectionVictim { superblock, copies: valid / (all - valid), slice: 0, reclaimed: 0 });
+        true
+    }
+
+    /// Reads the valid sectors of the next slice of the victim, and puts them at collection's write point; erases the victim
+    /// behind its last slice.
+    fn collect_slice(&mut self, now: u64) {
+        let Some(mut victim) = self.pace.victim else { return };
+        let (dies, g) = (self.map.dies(), self.geometry.slice_word_lines);
+        let (unit, word_lines) = (self.geometry.unit, self.geometry.word_lines);
+        let (row, die) = (victim.slice / dies, victim.slice % dies);
+        let lines = row * g..((row + 1) * g).min(word_lines);
+        let base = victim.superblock * self.geometry.superblock;
+        let mut sectors = std::mem::take(&mut self.pace.slice);
+        sectors.clear();
+        let mut reads = 0;
+        for line in lines.clone() {
+            reads += self.read_unit(victim.superblock, base + (line * dies + die) * unit, &mut sectors);
+        }
+        if !sectors.is_empty() {
+            let takes = u64::from(reads) * self.geometry.sense + sectors.len() as u64 * self.geometry.transfer;
+            self.push_collection(die, OperationKind::Slice, takes, now);
+        }
+        for &sector in &sectors {
+            self.put(sector, false, now);
+        }
+        self.pace.debt -= sectors.len() as f64;
+        self.pace.slice = sectors;
+        victim.reclaimed += u64::from(lines.end - lines.start) * u64::from(unit);
+        victim.slice += 1;
+        self.pace.victim = Some(victim);
+        if victim.slice == dies * word_lines.div_ceil(g) {
+            self.end_victim(victim.superblock, now);
+        }
+    }
+
+    /// Takes a unit's valid sectors, ascending; returns the array reads for them: one for each flash page of two planes that
+    /// has any.
+    fn read_unit(&mut self, superblock: u32, first: u32, into: &mut Vec<u32>) -> u32 {
+        let q = self.geometry.sectors_per_flash_page;
+        let planes = self.planes;
+        let mut reads = 0;
+        for flash_page in (0..self.geometry.unit).step_by((q * planes) as usize) {
+            for pair in (0..planes).step_by(2) {
+                let sectors = q * (planes - pair).min(2);
+                let taken = self.map.take_valid(superblock, first + flash_page + pair * q, sectors, into);
+                reads += u32::from(taken > 0);
+            }
+        }
+        reads
+    }
+
+    fn end_victim(&mut self, superblock: u32, now: u64) {
+        self.pace.victim = None;
+        for die in 0..self.map.dies() {
+            let counters = &mut self.clocks[die as usize].counters;
+            counters.erases += 1;
+            counters.gc_invocations += 1;
+            self.push_collection(die, OperationKind::Erase, self.geometry.erase, now);
+        }
+        self.map.erase(superblock);
+    }
+
+    fn push_collection(&mut self, die: u32, kind: OperationKind, takes: u64, now: u64) {
+        self.clocks[die as usize].counters.gc_time += Nanos(takes);
+        self.push(die, DieOperation { ready: now, remaining: takes, unit: 0, frees: 0, bypassed: 0, kind });
+    }
+
+    /// Puts a sector that lies nowhere: a host's, or one that collection read.
+    #[inline]
+    pub(super) fn put(&mut self, sector: u32, of_host: bool, now: u64) {
+        let (die, filled) = self.map.put(sector, of_host);
+        let counters = &mut self.clocks[die as usize].counters;
+        if of_host {
+            counters.host_programs += 1;
+        } else {
+            counters.gc_pages_moved += 1;
+        }
+        if let Some(FilledUnit { unit, of_hosts }) = filled {
+            let operation = DieOperation {
+                ready: now,
+                remaining: self.geometry.program,
+                unit,
+                frees: of_hosts as u16,
+                bypassed: 0,
+                kind: OperationKind::Program,
+            };
+            self.push(die, operation);
+        }
+    }
+
+    /// Collects so many superblocks at once, or until more than the target are free; returns when all dies have done what
+    /// they have to do.
+    pub(crate) fn collect(&mut self, now: Nanos, quota: Quota) -> Nanos {
+        let mut collected = 0;
+        loop {
+            let goes_on = match quota {
+                Quota::Blocks(blocks) => collected < blocks,
+                Quota::Watermark => self.map.free() <= self.geometry.config.free_target,
+            };
+            if !goes_on || !self.has_victim() {
+                break;
+            }
+            while self.pace.victim.is_some() {
+                self.collect_slice(now.0);
+            }
+            collected += 1;
+        }
+        // Each superblock is a block of every die.
+        self.clocks.iter_mut().for_each(|clock| clock.counters.ordered_erases += u64::from(collected));
+        self.idle_at().max(now)
+    }
+}

@@ -1,0 +1,104 @@
+//! Tells what the drive holds and is doing, and begins a run.
+
+use destage_plan::{Nanos, PageNo};
+
+use super::super::clock::ElementClock;
+use super::super::pool::PageStates;
+use super::ModernDrive;
+use super::superblocks::HELD;
+use crate::experiment::{Stop, is_told};
+
+/// Sectors that are filled before it is looked whether filling is to end.
+const UNTIL_LOOK: usize = 1 << 14;
+
+impl ModernDrive {
+    /// Writes every sector that hosts can address, in ascending order, unless it is told to end.
+    pub(in super::super) fn fill(&mut self, stop: Option<&Stop>) {
+        for first in (0..self.shape.host_pages).step_by(UNTIL_LOOK).take_while(|_| !is_told(stop)) {
+            for sector in first..self.shape.host_pages.min(first.saturating_add(UNTIL_LOOK as u32)) {
+                self.program(Nanos::ZERO, PageNo(sector));
+            }
+        }
+    }
+
+    /// Begins a run: times, counters and wear begin anew, and time passes from now on; what the flash holds stays, and so
+    /// do the sectors that are in the cache.
+    pub(in super::super) fn begin_run(&mut self) {
+        self.is_timed = true;
+        self.clocks.iter_mut().for_each(ElementClock::reset);
+        self.map.superblocks.iter_mut().for_each(|own| own.erases = 0);
+        self.front.reset();
+        self.admitted = 0;
+        self.occupied = self.map.of_hosts_in_open_units() + self.held.len() as u32;
+    }
+
+    pub(in super::super) fn clock(&self, element: usize) -> &ElementClock {
+        &self.clocks[element]
+    }
+
+    pub(in super::super) fn clock_mut(&mut self, element: usize) -> &mut ElementClock {
+        &mut self.clocks[element]
+    }
+
+    /// Returns the sector's entry in the map, which an operation on it looks at first.
+    #[inline]
+    pub(in super::super) fn prefetch(&self, page: PageNo) -> u32 {
+        self.map.physical(page.0)
+    }
+
+    /// Returns the die that holds the sector, or would receive it.
+    pub(in super::super) fn element_of_page(&self, page: PageNo) -> u32 {
+        let physical = self.map.physical(page.0);
+        if physical < HELD { self.map.place(physical).die } else { self.map.next_die() }
+    }
+
+    /// Returns the die that the next sector of hosts goes to, whichever that is.
+    pub(in super::super) fn target(&self) -> u32 {
+        self.map.next_die()
+    }
+
+    /// Returns until when a die has something to do, if no further reads come.
+    pub(in super::super) fn busy_until(&self, die: usize) -> Nanos {
+        Nanos(self.dies[die].idle_at())
+    }
+
+    /// Returns when all dies have done what they have to do.
+    pub(in super::super) fn idle_at(&self) -> Nanos {
+        Nanos(self.dies.iter().map(super::DieQueue::idle_at).max().unwrap_or_default())
+    }
+
+    /// Returns true if a slice of collection is under way on the die.
+    pub(in super::super) fn is_in_slice(&self, die: usize, now: Nanos) -> bool {
+        self.dies[die].is_in_slice(now.0)
+    }
+
+    /// Returns how many superblocks are free, each of them a block of every die.
+    pub(in super::super) fn free_blocks(&self) -> u32 {
+        self.map.free()
+    }
+
+    /// Returns the erases of every block since the start of the run: a superblock has one on each die.
+    pub(in super::super) fn erases(&self) -> impl Iterator<Item = u32> {
+        let dies = self.map.dies() as usize;
+        self.map.superblocks.iter().flat_map(move |own| std::iter::repeat_n(own.erases, dies))
+    }
+
+    pub(in super::super) fn page_states(&self) -> PageStates {
+        self.map.states()
+    }
+
+    /// Checks that map and inverse agree, that exactly the mapped sectors are valid, and that the cache holds what it says.
+    pub(in super::super) fn check(&self) -> Result<(), String> {
+        self.map.check()?;
+        if let Some(&sector) = self.held.iter().find(|&&sector| self.map.physical(sector) != HELD) {
+            return Err(format!("sector {sector} is held back, and mapped"));
+        }
+        let freeing: u32 = self.dies.iter().map(super::DieQueue::freeing).sum();
+        let held = freeing + self.map.of_hosts_in_open_units() + self.held.len() as u32;
+        if held == self.occupied {
+            Ok(())
+        } else {
+            Err(format!("the write cache holds {held} sectors and counts {}", self.occupied))
+        }
+    }
+}
