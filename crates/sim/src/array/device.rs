@@ -464,6 +464,7 @@ impl Flash {
         let begins = places.map_or(now, |places| places.next(now));
         let pages = (first..first + u64::from(pages)).map(|page| PageNo(page as u32));
         let (ssd, mut done, mut waited) = (&mut self.ssd, begins, Nanos::ZERO);
+        ssd.begin_command();
         match op {
             DeviceOp::Read => pages.for_each(|page| {
                 let read = ssd.read(begins, page);
@@ -475,6 +476,7 @@ impl Flash {
                 waited = waited.max(ssd.collecting_between(page, begins, programmed));
                 done = done.max(programmed);
             }),
+            DeviceOp::Flush if ssd.is_write_protected() => {}
             DeviceOp::Flush => done = self.latest.max(begins),
             DeviceOp::Trim => pages.for_each(|page| ssd.trim(page)),
             DeviceOp::Collect(quota) => done = ssd.collect(begins, quota),

@@ -10,6 +10,9 @@ pub(super) trait Device: DeviceView + Send {
     /// Whether operations take time; if not, response times are not computed.
     const TIMED: bool;
     fn set_now(&mut self, now: Nanos);
+    /// Begins a host command, for devices that tell commands from pages.
+    #[inline]
+    fn begin_command(&mut self) {}
     fn read(&mut self, now: Nanos, page: PageNo) -> Nanos;
     /// Reads what an operation on this page looks at first, and returns anything made of it: see
     /// [`Buffer::prefetch`].
@@ -78,6 +81,10 @@ impl Device for Ssd {
     #[inline]
     fn set_now(&mut self, now: Nanos) {
         Self::set_now(self, now);
+    }
+    #[inline]
+    fn begin_command(&mut self) {
+        Self::begin_command(self);
     }
     #[inline]
     fn prefetch(&self, page: PageNo) -> u32 {

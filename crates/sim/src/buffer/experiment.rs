@@ -550,6 +550,9 @@ impl DeviceConfig {
     /// Whether a policy can work over this device.
     fn suits(&self, policy: &PolicySpec, built: &Built) -> Result<(), SimError> {
         let why = match self {
+            Self::Ssd(config, _) if built.chooses_channels && config.modern.is_some() => {
+                "chooses the channel of each page, and a modern drive chooses the die itself: set ssd.model = classic"
+            }
             Self::Ssd(config, _) if built.chooses_channels && config.allocation == Allocation::Static => {
                 "chooses the channel of each page, and this SSD places pages by their address: set ssd.allocation = channels"
             }

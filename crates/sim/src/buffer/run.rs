@@ -306,6 +306,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     fn issue(&mut self, request: &FeedRequest) {
         self.timing.issue::<D>(request.time);
         self.device.set_now(self.timing.now);
+        self.device.begin_command();
         if D::TIMED && (self.watches || !self.timing.background.is_empty()) {
             self.catch_up();
         }
