@@ -33,14 +33,37 @@ pub(super) struct CollectionPace {
     slice: Vec<u32>,
 }
 
+/// Returns how many of the copies that keep free space where it is are due for a sector that a host wrote: more where less
+/// than the target is free, none where much more is.
+fn share_of(room: u64, superblock: u32, free_target: u32, gain: f64) -> f64 {
+    1.0 + gain * (f64::from(free_target) - room as f64 / f64::from(superblock))
+}
+
+/// Returns the sectors that are copied for each that is reclaimed, of a superblock with so many valid ones.
+fn copies_of(valid: u32, superblock: u32) -> f64 {
+    f64::from(valid) / (f64::from(superblock) - f64::from(valid))
+}
+
+impl CollectionPace {
+    /// Owes a share of the copies that a sector costs.
+    fn owe(&mut self, share: f64) {
+        if let Some(victim) = self.victim {
+            self.debt += share * victim.copies;
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.debt > 0.0 && self.victim.is_some()
+    }
+}
+
 impl ModernDrive {
     /// Does what collection owes for a sector that a host wrote, at `now`.
     #[inline]
     pub(super) fn pace(&mut self, now: u64) {
-        let ModernGeometry { superblock, .. } = self.geometry;
+        let ModernGeometry { superblock, ref config, .. } = self.geometry;
         let reclaimed = self.pace.victim.map_or(0, |victim| victim.reclaimed);
-        let room = (self.map.room() + reclaimed) as f64 / f64::from(superblock);
-        let share = 1.0 + self.gain * (f64::from(self.geometry.config.free_target) - room);
+        let share = share_of(self.map.room() + reclaimed, superblock, config.free_target, self.gain);
         if share > 0.0 {
             self.collect_share(share, now);
         }
@@ -53,9 +76,8 @@ impl ModernDrive {
         if self.pace.victim.is_none() {
             self.choose_victim();
         }
-        let Some(victim) = self.pace.victim else { return };
-        self.pace.debt += share * victim.copies;
-        while self.pace.debt > 0.0 && self.pace.victim.is_some() {
+        self.pace.owe(share);
+        while self.pace.is_due() {
             self.collect_slice(now);
         }
     }
@@ -197,5 +219,38 @@ impl ModernDrive {
         // Each superblock is a block of every die.
         self.clocks.iter_mut().for_each(|clock| clock.counters.ordered_erases += u64::from(collected));
         self.idle_at().max(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The specification's worked example: 1,536 sectors, 1,162 of them valid, 3.5 superblocks of room, a target of 4.
+    #[test]
+    fn the_pace_is_that_of_the_worked_example() {
+        let share = share_of(3 * 1536 + 768, 1536, 4, 1.0);
+        assert_eq!(share, 1.5);
+        let copies = copies_of(1162, 1536);
+        assert!((copies - 3.107).abs() < 1e-3, "{copies}");
+        let victim = CollectionVictim { superblock: 0, copies, slice: 0, reclaimed: 0 };
+        let mut pace = CollectionPace { victim: Some(victim), ..CollectionPace::default() };
+        let mut debts = Vec::new();
+        for _ in 0..8 {
+            pace.owe(share);
+            debts.push((pace.debt * 1000.0).round() / 1000.0);
+            if pace.is_due() {
+                // A slice of 36 sectors.
+                pace.debt -= 36.0;
+            }
+        }
+        assert_eq!([debts[0], debts[6], debts[7]], [4.66, -3.377, 1.283], "{debts:?}");
+        assert!(debts[1..7].iter().all(|debt| *debt < 0.0), "{debts:?}");
+    }
+
+    #[test]
+    fn much_room_owes_nothing() {
+        assert!(share_of(5 * 1536, 1536, 4, 1.0) <= 0.0);
+        assert_eq!(share_of(4 * 1536, 1536, 4, 1.0), 1.0);
     }
 }

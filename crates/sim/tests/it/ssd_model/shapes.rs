@@ -199,6 +199,7 @@ proptest! {
             summary_page: switches.1,
             endurance: 1,
             queue_depth: log_blocks,
+            modern: None,
         };
         if let Ok(shape) = SsdShape::new(config, PageGeometry::new(4096, n).expect("a geometry")) {
             prop_assert!(shape.memory_bytes() > 0);

@@ -1,0 +1,212 @@
+//! The modern drive against a naive one (`naive.rs`) that shares no code with it, over random drives and operations, and
+//! against the specification's worked examples (`examples.rs`).
+
+mod examples;
+mod naive;
+
+use destage_plan::{Element, Nanos, PageGeometry, PageNo, Quota};
+use destage_policy::buffer::DeviceView;
+use destage_sim::ssd::{Allocation, CollectionPoint, ModernConfig, Ssd, SsdConfig, SsdShape, StartState, VictimPolicy};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+use naive::{DieCounts, NaiveDrive, below};
+
+/// Counts the drives that are compared, and the operations on each.
+const DRIVES: u64 = 96;
+const OPERATIONS: u64 = 1500;
+
+/// Draws one of some values.
+fn one_of<T: Copy>(random: &mut Xoshiro256PlusPlus, values: &[T]) -> T {
+    values[below(random, values.len() as u64) as usize]
+}
+
+/// Draws a small drive, and its pages.
+fn random_drive(random: &mut Xoshiro256PlusPlus) -> (SsdConfig, PageGeometry) {
+    let bytes = one_of(random, &[4096, 4096, 4096, 8192, 16_384, 1024]);
+    let per_block = one_of(random, &[1, 4, 16]);
+    let page = PageGeometry::new(bytes, per_block).expect("a geometry");
+    let (elements, planes): (u32, u32) = (one_of(random, &[1, 2, 3, 5]), one_of(random, &[1, 2, 2, 3, 4]));
+    let unit = 3 * u64::from(planes) * (16_384 / bytes);
+    let word_lines = one_of(random, &[None, Some(1), Some(2), Some(3), Some(5)]);
+    let slice_reads = one_of(random, &[1, 3, 6, 7, 12, 40]);
+    let g = u64::from(slice_reads / (3 * planes.div_ceil(2))).max(1);
+    let superblock = u64::from(elements) * unit * word_lines.map_or(g, u64::from);
+    let held = one_of(random, &[0, 0, 0, 1, 7, unit + 3]);
+    let cache = 2 * unit + held + one_of(random, &[0, 1, unit, 5 * unit]);
+    let victim = one_of(
+        random,
+        &[
+            VictimPolicy::Greedy,
+            VictimPolicy::Greedy,
+            VictimPolicy::Fifo,
+            VictimPolicy::DChoice(1),
+            VictimPolicy::DChoice(4),
+            VictimPolicy::CostBenefit,
+        ],
+    );
+    let time = |random: &mut Xoshiro256PlusPlus, most: u64| Nanos(1 + below(random, most));
+    let modern = ModernConfig {
+        exported_pages: superblock * (6 + below(random, 10)) + below(random, superblock),
+        word_lines,
+        suspend: time(random, 90_000),
+        bypass: one_of(random, &[0, 1, 2, 3, 16]),
+        slice_reads,
+        write_cache_bytes: cache * bytes,
+        write_hold_bytes: held * bytes,
+        write_slots: one_of(random, &[1, 2, 5, 64]),
+        command_read: time(random, 9_000),
+        command_write: time(random, 15_000),
+        command_hit: time(random, 20_000),
+        command_rate: one_of(random, &[None, Some(500_000), Some(7_000)]),
+        link_rate: one_of(random, &[None, Some(2_000_000_000), Some(30_000_000)]),
+        victim,
+        free_target: one_of(random, &[2, 3, 4, 6]),
+        pace_gain_milli: one_of(random, &[1000, 100, 7000]),
+    };
+    let config = SsdConfig {
+        elements,
+        planes,
+        allocation: Allocation::Channels,
+        reserve_bp: one_of(random, &[2000, 3500, 4500]),
+        read: time(random, 90_000),
+        program: time(random, 2_000_000),
+        erase: time(random, 900_000_000),
+        transfer_ps_per_byte: 1 + below(random, 3000),
+        collection_write_point: one_of(random, &CollectionPoint::ALL),
+        modern: Some(modern),
+        ..SsdConfig::default()
+    };
+    (config, page)
+}
+
+/// The drive and its model, in the same state.
+struct Pair {
+    ssd: Ssd,
+    naive: NaiveDrive,
+    pages: u64,
+}
+
+impl Pair {
+    fn new(config: &SsdConfig, page: PageGeometry, start: StartState) -> Option<Self> {
+        let shape = SsdShape::new(config.clone(), page).ok()?;
+        let pages = u64::from(shape.host_pages);
+        let ssd = Ssd::new(shape, start);
+        let mut naive = NaiveDrive::new(config, page);
+        if start != StartState::Empty {
+            (0..pages).for_each(|sector| _ = naive.write(0, sector));
+        }
+        if let StartState::Aged { overwrites_pct, seed } = start {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+            for _ in 0..pages * u64::from(overwrites_pct) / 100 {
+                naive.write(0, below(&mut random, pages));
+            }
+        }
+        naive.begin_run();
+        Some(Self { ssd, naive, pages })
+    }
+
+    /// Compares all that can be seen of both.
+    fn compare(&mut self, now: u64, what: &str) {
+        // Commands may be let in later than they arrive, and the naive drive forgets what was before.
+        let now = now.max(self.naive.looked_at);
+        self.ssd.set_now(Nanos(now));
+        for (i, own) in self.ssd.counters().enumerate() {
+            let found = DieCounts {
+                flash_reads: own.flash_reads,
+                host_programs: own.host_programs,
+                moved: own.gc_pages_moved,
+                erases: own.erases,
+                gc_time: own.gc_time.0,
+                busy: own.busy_time.0,
+            };
+            assert_eq!(found, self.naive.counts[i], "die {i}, {what}");
+            assert_eq!(own.gc_invocations, self.naive.victims_done, "die {i}, {what}");
+            let die = Element(i as u32);
+            assert_eq!(self.ssd.busy_until(die).0, self.naive.idle_at(i), "die {i}, {what}");
+            assert_eq!(self.ssd.collecting(die), self.naive.is_in_slice(i, now), "die {i}, {what}");
+            assert_eq!(self.ssd.free_blocks(die) as usize, self.naive.free_superblocks(), "{what}");
+        }
+        assert_eq!(self.ssd.total().unmapped_reads, self.naive.unmapped_reads, "{what}");
+        let states = self.ssd.page_states();
+        assert_eq!((states.valid, states.free, states.invalid), self.naive.states(), "{what}");
+    }
+}
+
+/// What happens between two operations.
+fn pause(random: &mut Xoshiro256PlusPlus, load: u64) -> u64 {
+    match below(random, 100) {
+        0 => 20_000_000,
+        1..=40 => 0,
+        _ => below(random, load),
+    }
+}
+
+/// Returns how many operations were compared, and how many superblocks were collected.
+fn compare_drive(seed: u64) -> [u64; 2] {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let (config, page) = random_drive(&mut random);
+    let start = match seed % 3 {
+        0 => StartState::Empty,
+        1 => StartState::Full,
+        _ => StartState::Aged { overwrites_pct: 150, seed },
+    };
+    let Some(mut pair) = Pair::new(&config, page, start) else { return [0; 2] };
+    let (pages, hot) = (pair.pages, below(&mut random, pair.pages) + 1);
+    let (load, reads) = (one_of(&mut random, &[20_000, 100_000, 700_000]), one_of(&mut random, &[10, 40, 80]));
+    let commands = below(&mut random, 2) == 0;
+    let mut now = 0;
+    for number in 0..OPERATIONS {
+        now += pause(&mut random, load);
+        let among = if below(&mut random, 3) == 0 { hot } else { pages };
+        let first = below(&mut random, among);
+        let count = if commands { one_of(&mut random, &[1, 1, 1, 2, 5, 9]).min(pages - first) } else { 1 };
+        let kind = below(&mut random, 100);
+        let what = || format!("seed {seed}, operation {number} at {now}: {kind}, {first} + {count}, {config:?}");
+        if commands || number == 0 {
+            pair.ssd.begin_command();
+        }
+        // Each page is a command of its own where nobody says where commands begin; the naive drive is told always.
+        pair.naive.begin_command();
+        for sector in first..first + count {
+            if !commands {
+                pair.ssd.begin_command();
+            }
+            let page = PageNo(sector as u32);
+            let (found, expected) = match kind {
+                0 => {
+                    pair.ssd.trim(page);
+                    pair.naive.trim(sector);
+                    (0, 0)
+                }
+                1 if number.is_multiple_of(5) => {
+                    pair.ssd.collect(Nanos(now), Quota::Blocks(2));
+                    pair.naive.collect(now, 2);
+                    (0, 0)
+                }
+                _ if kind < reads => (pair.ssd.read(Nanos(now), page).0, pair.naive.read(now, sector)),
+                _ => (pair.ssd.program(Nanos(now), page).0, pair.naive.write(now, sector)),
+            };
+            assert_eq!(found, expected, "{}", what());
+            if let Some(die) = pair.naive.die_of(sector) {
+                assert_eq!(pair.ssd.element_of(page).index(), die, "{}", what());
+            }
+        }
+        if number.is_multiple_of(16) {
+            pair.compare(now, &what());
+        }
+    }
+    pair.compare(now, "at the end");
+    pair.ssd.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    let dies = config.elements as usize;
+    let erases: Vec<u64> = pair.ssd.erases().step_by(dies).map(u64::from).collect();
+    assert_eq!(erases, pair.naive.erases(), "seed {seed}");
+    [OPERATIONS, erases.iter().sum()]
+}
+
+#[test]
+fn the_drive_does_what_a_naive_one_does() {
+    let done: Vec<[u64; 2]> = (0..DRIVES).map(compare_drive).collect();
+    let [operations, collected] = [0, 1].map(|which| done.iter().map(|done| done[which]).sum::<u64>());
+    assert!(operations >= 100_000 && collected >= 1000, "{operations} operations, {collected} superblocks collected");
+}
