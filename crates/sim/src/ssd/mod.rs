@@ -27,7 +27,7 @@ pub use geometry::{Allocation, CollectionPoint, Ftl, SsdConfig, SsdShape};
 pub use geometry_error::SsdGeometryError;
 use log_blocks::LogBlocks;
 use modern::ModernDrive;
-pub use modern::{ModernConfig, ModernGeometry, VictimPolicy};
+pub use modern::{MODERN_DRIVES, ModernConfig, ModernDesign, ModernGeometry, VictimPolicy};
 use page_map::PageMap;
 pub use pool::PageStates;
 pub use presets::{DRIVES, Drive, Sheet, drive, presets};

@@ -107,8 +107,8 @@ impl ModernDrive {
         let Some(superblock) = chosen else { return false };
         let own = &mut self.map.superblocks[superblock as usize];
         own.sealed = false;
-        let (valid, all) = (f64::from(own.valid), f64::from(self.geometry.superblock));
-        self.pace.victim = Some(CollectionVictim { superblock, copies: valid / (all - valid), slice: 0, reclaimed: 0 });
+        let copies = copies_of(own.valid, self.geometry.superblock);
+        self.pace.victim = Some(CollectionVictim { superblock, copies, slice: 0, reclaimed: 0 });
         true
     }
 

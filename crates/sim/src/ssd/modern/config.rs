@@ -116,7 +116,7 @@ impl Default for ModernConfig {
             command_write: Nanos(11_000),
             command_hit: Nanos(14_000),
             command_rate: Some(580_000),
-            link_rate: Some(6_500_000_000),
+            link_rate: Some(6_800_000_000),
             victim: VictimPolicy::Greedy,
             free_target: 4,
             pace_gain_milli: 1000,

@@ -9,6 +9,7 @@ mod collection;
 mod config;
 mod die;
 mod front_end;
+mod presets;
 mod superblocks;
 mod victim;
 mod view;
@@ -24,6 +25,7 @@ use collection::CollectionPace;
 pub use config::{ModernConfig, ModernGeometry, VictimPolicy};
 use die::{DieOperation, DieQueue, ReadTimes};
 use front_end::{CommandKind, FrontEnd};
+pub use presets::{MODERN_DRIVES, ModernDesign};
 use superblocks::{HELD, SuperblockMap};
 use victim::VictimChooser;
 
