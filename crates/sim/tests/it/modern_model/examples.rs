@@ -5,12 +5,12 @@ use destage_policy::buffer::DeviceView;
 use destage_sim::ssd::{Allocation, CollectionPoint, ModernConfig, Ssd, SsdConfig, SsdShape, StartState, VictimPolicy};
 
 /// Returns blocks of 64 pages of 4 KiB.
-fn geometry() -> PageGeometry {
+pub(super) fn geometry() -> PageGeometry {
     PageGeometry::new(4096, 64).expect("a geometry")
 }
 
 /// Returns a drive with the times of the examples, whose interface sets no limit.
-fn drive(elements: u32, word_lines: u32, exported_pages: u64) -> SsdConfig {
+pub(super) fn drive(elements: u32, word_lines: u32, exported_pages: u64) -> SsdConfig {
     SsdConfig {
         elements,
         planes: 2,

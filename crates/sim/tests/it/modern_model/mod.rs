@@ -2,6 +2,7 @@
 //! against the specification's worked examples (`examples.rs`).
 
 mod examples;
+mod laws;
 mod naive;
 
 use destage_plan::{Element, Nanos, PageGeometry, PageNo, Quota};

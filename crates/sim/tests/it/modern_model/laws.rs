@@ -1,0 +1,89 @@
+//! Laws of the modern drive that follow from theory, or from what suspension is.
+
+use destage_plan::{Element, Nanos, PageGeometry, PageNo};
+use destage_sim::ssd::{Ssd, SsdConfig, SsdShape, StartState};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use super::examples::{drive, geometry};
+use super::naive::below;
+
+fn built(config: SsdConfig, page: PageGeometry) -> Ssd {
+    Ssd::new(SsdShape::new(config, page).expect("a shape"), StartState::Full)
+}
+
+/// Reads alone: a plane is a queue with one server, and each read takes 57 µs (Pollaczek and Khinchine). The planes of a die
+/// read independently, so that a die of two at twice the rate waits as long.
+#[test]
+fn a_plane_is_an_md1_queue() {
+    const SERVICE: f64 = 57_000.0;
+    for (planes, load) in [(1, 0.3), (1, 0.6), (1, 0.8), (2, 0.6)] {
+        let config = SsdConfig { planes, ..drive(1, 2, 1920) };
+        let mut ssd = built(config, geometry());
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(planes.into());
+        let (mut now, mut waited) = (0.0, 0.0);
+        let reads = 400_000;
+        for _ in 0..reads {
+            let unit = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+            now += -SERVICE / load / f64::from(planes) * unit.ln();
+            let page = PageNo(below(&mut random, 1920) as u32);
+            waited += ssd.read(Nanos(now as u64), page).0 as f64 - now - 64_000.0;
+        }
+        let (mean, theory) = (waited / f64::from(reads), load * SERVICE / (2.0 * (1.0 - load)));
+        assert!((mean / theory - 1.0).abs() < 0.03, "{planes} planes, load {load}: {mean} and {theory}");
+    }
+}
+
+/// A suspended program loses no time but what its die spends on reads: from when one arrives that suspends it until the last
+/// has left the die.
+#[test]
+fn suspended_programs_lose_no_time() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+    for _ in 0..300 {
+        let mut config = drive(1, 2, 1920);
+        config.modern.as_mut().expect("modern").bypass = 1000;
+        let mut ssd = built(config, geometry());
+        (1000..1024).for_each(|page| _ = ssd.program(Nanos(100_000), PageNo(page)));
+        let (mut now, mut lost, mut reads_until) = (100_000, 0, 0);
+        for _ in 0..below(&mut random, 12) {
+            now += 1 + below(&mut random, 200_000);
+            if ssd.busy_until(Element(0)).0 <= now {
+                break;
+            }
+            // Sectors 0 and 4 lie on planes 0 and 1.
+            let page = PageNo(4 * below(&mut random, 2) as u32);
+            let end = ssd.read(Nanos(now), page).0 - 7_000;
+            lost += end.saturating_sub(reads_until.max(now));
+            reads_until = reads_until.max(end);
+        }
+        assert_eq!(ssd.busy_until(Element(0)).0, 100_000 + 987_000 + lost);
+    }
+}
+
+/// Sectors are conserved: all that were written and not trimmed are valid, whatever collection moves.
+#[test]
+fn sectors_are_conserved() {
+    let mut ssd = built(drive(3, 2, 5 * 1024), geometry());
+    let pages = ssd.shape().host_pages;
+    let raw = ssd.page_states();
+    let raw = raw.valid + raw.free + raw.invalid;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
+    let mut is_written = vec![true; pages as usize];
+    for number in 0..60_000_u64 {
+        let page = below(&mut random, pages.into()) as u32;
+        let trims = below(&mut random, 10) == 0;
+        is_written[page as usize] = !trims;
+        if trims {
+            ssd.trim(PageNo(page));
+        } else {
+            ssd.program(Nanos(number * 20_000), PageNo(page));
+        }
+        if number.is_multiple_of(5_000) {
+            ssd.check().expect("its laws");
+            let states = ssd.page_states();
+            assert_eq!(states.valid, is_written.iter().filter(|is| **is).count() as u64);
+            assert_eq!(states.valid + states.free + states.invalid, raw);
+        }
+    }
+    assert!(ssd.total().gc_pages_moved > 0);
+}
