@@ -13,6 +13,7 @@ pub mod output;
 pub(crate) mod raid;
 pub(crate) mod requests;
 pub mod ssd;
+mod ssd_modern;
 pub mod trace;
 
 use crate::key::{count, joined};
@@ -21,7 +22,7 @@ use crate::{Key, ScenarioError};
 type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// Lists the owners' tables in the order of the help.
-const TABLES: [&[Key]; 16] = [
+const TABLES: [&[Key]; 17] = [
     trace::KEYS,
     cache::KEYS,
     device::KEYS,
@@ -32,6 +33,7 @@ const TABLES: [&[Key]; 16] = [
     host::KEYS,
     output::KEYS,
     ssd::KEYS,
+    ssd_modern::KEYS,
     disk::KEYS,
     fixed::KEYS,
     delta::KEYS,

@@ -3,12 +3,13 @@
 use destage_plan::{Nanos, PageGeometry, Quota};
 use destage_sim::buffer::Capacity;
 use destage_sim::input::LbaOverflow;
-use destage_sim::ssd::{Allocation, CollectionPoint, Ftl, SsdConfig, StartState, drive, presets};
+use destage_sim::ssd::{Allocation, CollectionPoint, Ftl, ModernDesign, SsdConfig, StartState, drive, presets};
 
 use super::Result;
 use super::cache::PAGES_PER_BLOCK;
 use super::host::MAX_DEPTH;
 use super::requests::Requests;
+use super::ssd_modern::{self, SsdModel};
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{decimal_text, parsed, thousandths, time_text, word};
@@ -302,9 +303,25 @@ fn lba_overflow(text: &str) -> std::result::Result<LbaOverflow, String> {
 
 /// Reads an SSD.
 pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
+    let config = match ssd_modern::chosen(settings)? {
+        SsdModel::Classic => classic(settings, geometry)?,
+        SsdModel::Modern => ssd_modern::ssd(settings, geometry)?,
+    };
+    let Some(SsdSize::Bytes(bytes)) = CAPACITY.optional(settings)? else { return Ok(config) };
+    if BLOCKS_PER_PLANE.is_given(settings) {
+        return Err(ScenarioError::new(
+            "'ssd.blocks-per-plane' and 'ssd.capacity' both say how large the SSD is; leave one of them out",
+        ));
+    }
+    config.with_pages(bytes.div_ceil(geometry.page_bytes()), geometry).map_err(ScenarioError::new)
+}
+
+/// Reads an SSD of the classic model.
+fn classic(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
     let mut config = PRESET.get_by(settings, |name| {
         SsdConfig::preset(name, geometry).ok_or_else(|| {
-            let names: Vec<_> = presets().map(|(name, _)| name).collect();
+            let modern = ssd_modern::modern_alone();
+            let names: Vec<_> = presets().map(|(name, _)| name).chain(modern).collect();
             format!("one of {}", names.join(", "))
         })
     })?;
@@ -358,13 +375,7 @@ pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConf
     c.transfer_ps_per_byte = TRANSFER.get_or(settings, c.transfer_ps_per_byte)?;
     c.lanes = PARALLEL_UNITS.get_or(settings, c.planes)?;
     c.queue_depth = QUEUE_DEPTH.get_or(settings, c.queue_depth)?;
-    let Some(SsdSize::Bytes(bytes)) = CAPACITY.optional(settings)? else { return Ok(config) };
-    if BLOCKS_PER_PLANE.is_given(settings) {
-        return Err(ScenarioError::new(
-            "'ssd.blocks-per-plane' and 'ssd.capacity' both say how large the SSD is; leave one of them out",
-        ));
-    }
-    config.with_pages(bytes.div_ceil(geometry.page_bytes()), geometry).map_err(ScenarioError::new)
+    Ok(config)
 }
 
 /// Returns the settings that follow from an SSD, and their values.
@@ -374,6 +385,15 @@ pub(crate) fn followed(
     capacity: Option<Capacity>,
 ) -> Vec<(&'static str, String)> {
     let share = |bp: u32| format!("{}%", decimal_text(bp.into(), 100));
+    if let Some(modern) = &config.modern {
+        let mut values = ssd_modern::followed(config, modern);
+        values.push((START.name(), start.to_string()));
+        values.push(match capacity {
+            Some(Capacity::Fit | Capacity::Of(_)) => (CAPACITY.name(), "fit".to_owned()),
+            _ => (CAPACITY.name(), "preset".to_owned()),
+        });
+        return values;
+    }
     let mut values = vec![
         (START.name(), start.to_string()),
         (FTL.name(), config.ftl.word().to_owned()),
@@ -454,12 +474,25 @@ fn size(text: &str) -> std::result::Result<SsdSize, String> {
 /// what is reproduced; a drive stands for its kind.
 const SIZED: [Key; 5] = [PRESET.key(), ELEMENTS.key(), PLANES.key(), BLOCKS_PER_PLANE.key(), LBA_OVERFLOW.key()];
 
+/// Returns true if the preset is a drive, of whichever model.
+fn is_drive(settings: &Settings) -> Result<bool> {
+    PRESET.get_by(settings, |name| Ok::<_, String>(drive(name).is_some() || ModernDesign::named(name).is_some()))
+}
+
+/// Returns those of [`SIZED`] behind the preset that say how large an SSD of the chosen model is: a modern drive has as many
+/// dies and planes whatever its size.
+fn sizing(settings: &Settings, up_to: usize) -> Result<&'static [Key]> {
+    const OF_SIZE: &[Key] = &SIZED;
+    let from = if ssd_modern::is_modern(settings)? { 3 } else { 1 };
+    Ok(&OF_SIZE[from..up_to])
+}
+
 /// Returns true if a drive is chosen without a size, or is to fit the trace.
 pub(crate) fn fits(settings: &Settings) -> Result<bool> {
-    let is_drive = PRESET.get_by(settings, |name| Ok::<_, String>(drive(name).is_some()))?;
+    let is_drive = is_drive(settings)?;
     Ok(match CAPACITY.optional(settings)? {
         Some(SsdSize::Fit) => true,
-        None => is_drive && SIZED[1..4].iter().all(|key| !settings.is_given(key)),
+        None => is_drive && sizing(settings, 4)?.iter().all(|key| !settings.is_given(key)),
         Some(SsdSize::Bytes(_) | SsdSize::Preset) => false,
     })
 }
@@ -486,8 +519,8 @@ pub(crate) fn array_capacity(settings: &Settings, requests: &Requests, sized: bo
         }
         return Ok(Capacity::Fit);
     }
-    let is_drive = PRESET.get_by(settings, |name| Ok::<_, String>(drive(name).is_some()))?;
-    let of_size = &SIZED[usize::from(is_drive)..if sized { 4 } else { 5 }];
+    let up_to = if sized { 4 } else { 5 };
+    let of_size = if is_drive(settings)? { sizing(settings, up_to)? } else { &SIZED[..up_to] };
     let given = CAPACITY.optional(settings)?.is_some() || of_size.iter().any(|key| settings.is_given(key));
     Ok(if given || !sized && !requests.can_be_read_again() { Capacity::Given } else { Capacity::Fit })
 }

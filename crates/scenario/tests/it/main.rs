@@ -1,5 +1,6 @@
-//! Workloads, where their requests go, and passes over traces.
+//! Workloads, where their requests go, passes over traces, and models of SSDs.
 
 mod locality;
 mod looked;
+mod ssd_models;
 mod workloads;

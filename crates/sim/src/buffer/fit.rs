@@ -41,7 +41,10 @@ impl Experiment {
         let config = config.clone().with_pages(blocks * u64::from(geometry.pages_per_block()), geometry)?;
         replay.settings.retain(|(name, _)| name != "ssd.capacity");
         replay.place(lba_overflow);
-        replay.settings.push(("ssd.blocks-per-plane".to_owned(), config.blocks_per_plane.to_string()));
+        replay.settings.push(match &config.modern {
+            Some(modern) => ("ssd.capacity".to_owned(), (modern.exported_pages * geometry.page_bytes()).to_string()),
+            None => ("ssd.blocks-per-plane".to_owned(), config.blocks_per_plane.to_string()),
+        });
         Ok(Self { device: DeviceConfig::Ssd(config, *start), replay, ..self.clone() })
     }
 }
