@@ -1,7 +1,7 @@
 //! The devices of a run in words, as its settings name them.
 
 use destage_scenario::quantity::show_capacity;
-use destage_sim::ssd::{drive, presets};
+use destage_sim::ssd::{ModernDesign, drive, presets};
 
 use crate::ReportRun;
 use crate::size::show_size;
@@ -11,10 +11,21 @@ pub(crate) fn setting<'a>(run: &'a ReportRun, key: &str) -> &'a str {
     run.pairs("settings").find(|(name, _)| *name == key).map_or("", |(_, value)| value)
 }
 
+/// Returns the drive of the modern model that a run's SSDs are, if they are one.
+pub(crate) fn modern_drive(run: &ReportRun) -> Option<&'static ModernDesign> {
+    let preset = setting(run, "ssd.preset");
+    let is_modern = match setting(run, "ssd.model") {
+        "" => presets().all(|(name, _)| name != preset),
+        model => model == "modern",
+    };
+    if is_modern { ModernDesign::named(preset) } else { None }
+}
+
 /// Returns the SSD of a run by the name of its preset, such as `Samsung PM9A3, 1.92 TB, TLC for servers (preset pm9a3)`.
 pub(crate) fn ssd_words(run: &ReportRun) -> String {
     let preset = setting(run, "ssd.preset");
-    match presets().find(|(name, _)| *name == preset) {
+    let modern = modern_drive(run).map(|drive| (drive.name, drive.about));
+    match modern.or_else(|| presets().find(|(name, _)| *name == preset)) {
         Some((_, about)) => format!("{} (preset {preset})", about.split(':').next().unwrap_or(about)),
         None if preset.is_empty() => "SSD".to_owned(),
         None => format!("SSD (preset {preset})"),
@@ -41,7 +52,8 @@ pub fn device_words(run: &ReportRun) -> String {
     match run.text("device") {
         "ssd" => {
             let exported = bytes("ssd.host_pages") * bytes("page_bytes");
-            let of_drive = drive(setting(run, "ssd.preset")).map(|drive| drive.exported_bytes);
+            let modern = modern_drive(run).map(|drive| drive.exported_bytes);
+            let of_drive = modern.or_else(|| drive(setting(run, "ssd.preset")).map(|drive| drive.exported_bytes));
             let scaled = if of_drive.is_some_and(|all| exported < all) { ", scaled to the trace" } else { "" };
             format!("{}{scaled}: {} for the host", ssd_words(run), show_size(exported))
         }

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 
+use crate::device::modern_drive;
 use crate::figures::{DEVICES_ERASES, ERASES};
 use crate::{Objective, ReportRun};
 
@@ -86,11 +87,11 @@ pub fn found<R: Borrow<ReportRun>>(runs: &[R], objective: Option<Objective>) -> 
     all
 }
 
-/// Returns the warning that a simulated SSD ends a collection before it serves a request.
+/// Returns the warning that a simulated SSD ends a collection before it serves a request; the modern model does not.
 fn not_interrupted<R: Borrow<ReportRun>>(runs: &[R]) -> Option<Found> {
     let collects = |run: &ReportRun| {
         let erases = if run.is_array { &DEVICES_ERASES } else { &ERASES };
-        erases.of(run).is_some_and(|erases| erases > 0.0)
+        modern_drive(run).is_none() && erases.of(run).is_some_and(|erases| erases > 0.0)
     };
     let runs: Vec<_> =
         runs.iter().enumerate().filter(|(_, run)| collects((*run).borrow())).map(|(index, _)| index).collect();
