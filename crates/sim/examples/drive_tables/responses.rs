@@ -43,8 +43,10 @@ pub fn loaded(ssd: &Ssd, writes: f64, seconds: f64) -> Measured {
 /// Returns the percentiles of reads and writes: of thread 0 below saturation, of the others at saturation.
 fn percentiles(measured: &mut Measured, saturated: bool) -> [f64; 6] {
     let [reads, writes] = &mut measured.times[usize::from(saturated)];
-    let ([a, b, c], [d, e, f]) = (reads.percentiles(), writes.percentiles());
-    [a, b, c, d, e, f]
+    let mut all = [0.0; 6];
+    all[..3].copy_from_slice(&reads.percentiles());
+    all[3..].copy_from_slice(&writes.percentiles());
+    all
 }
 
 fn responses(title: &str, ssd: &Ssd, rows: &[Row]) {
@@ -93,9 +95,13 @@ pub fn parts() {
         let mut measured = loaded(&ssd, 70e3, 10.0);
         // What is saturated has the figures of the threads that saturate it.
         let saturated = measured.writes_per_second < 69e3;
-        let [a, b, c, d, _, f] = percentiles(&mut measured, saturated);
+        let found = percentiles(&mut measured, saturated);
         print!("| {name} ");
-        [a, b, c, d, f].iter().zip(reference).for_each(|(found, of)| print!("| {found:.0} / {of:.0} "));
+        [0, 1, 2, 3, 5]
+            .map(|at| found[at])
+            .iter()
+            .zip(reference)
+            .for_each(|(found, of)| print!("| {found:.0} / {of:.0} "));
         println!("|");
     }
 }

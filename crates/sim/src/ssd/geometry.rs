@@ -259,7 +259,7 @@ pub struct SsdShape {
     pub transfer_sector: Nanos,
     /// What follows from the settings of the modern model, if it is one. A pool's blocks are then superblocks' shares of a
     /// die, and its low watermark is what pacing keeps free.
-    pub modern: Option<ModernGeometry>,
+    pub modern: Option<Box<ModernGeometry>>,
 }
 
 /// Returns a collection's batch as users write it.
@@ -455,7 +455,7 @@ impl SsdShape {
             host_pages,
             transfer,
             transfer_sector: transfer,
-            modern: Some(modern),
+            modern: Some(Box::new(modern)),
             config,
         }
     }

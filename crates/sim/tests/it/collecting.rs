@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use destage_plan::{
-    Class, Controller, Dev, DevSet, Event, Ext, Frag, HostOp, Nanos, Op, OpId, Out, PageNo, Quota, Request, Shape,
-    Step, StepSet,
+    Class, Controller, Dev, DevSet, Event, Ext, Frag, HostOp, Nanos, Op, OpId, Out, PageGeometry, PageNo, Quota,
+    Request, Shape, Step, StepSet,
 };
 use destage_raid::RaidLevel;
 use destage_sim::array::{
     ArrayExperiment, ArrayResult, Device, DeviceSetup, Executor, FixedTimes, SetupError, StepTimes,
 };
-use destage_sim::ssd::{Ftl, Ssd, SsdConfig, StartState};
+use destage_sim::ssd::{Ftl, ModernDesign, Ssd, SsdConfig, SsdShape, StartState};
 
 use crate::arrays::{self, PAGE, Random, answered, host, run, small_ssd, ssd_shape, submit_at};
 
@@ -237,6 +237,35 @@ fn over_ssds(level: RaidLevel, policies: &[&str]) -> ArrayExperiment {
 
 fn orders(result: &ArrayResult) -> u64 {
     result.devices.iter().map(|device| device.counters.collects).sum()
+}
+
+/// Modern drives collect in slices all the time, which is nothing to react to; what they are told to collect is told of.
+#[test]
+fn modern_members_tell_of_orders_alone() {
+    let page = PageGeometry::new(PAGE, 64).expect("pages");
+    let drive = ModernDesign::named("pm9a3").expect("a preset").config(page);
+    let config = SsdConfig { elements: 2, ..drive }.with_pages(1, page).expect("a drive");
+    let mut experiment = over_ssds(RaidLevel::Raid5, &["none", "ggc+none"]);
+    experiment.member = DeviceSetup::Ssd { config: config.clone(), start: StartState::Full };
+    let results = run(&experiment, &random_writes(2_000));
+    let [alone, together] = &results[..] else { panic!("two results") };
+    assert_eq!((orders(alone), orders(together)), (0, 0));
+    assert_eq!(alone.response, together.response);
+    for result in &results {
+        let found = result.collections.clone().expect("there are SSDs");
+        assert_eq!((found.spans, found.delayed_requests), (0, Some(0)));
+    }
+    let mut ssd = Ssd::new(SsdShape::new(config, page).expect("a shape"), StartState::Steady { seed: 1 });
+    ssd.note_collections();
+    let free = ssd.page_states().free;
+    let end = ssd.collect(Nanos(5), Quota::Blocks(2));
+    let mut told = Vec::new();
+    ssd.take_collections(|element, collection| told.push((element.0, collection)));
+    assert_eq!((told.len(), told[0].0, told[1].0), (2, 0, 1));
+    assert!(told.iter().all(|(_, told)| told.start == Nanos(5) && told.end <= end && told.blocks == 2), "{told:?}");
+    assert_eq!((end, ssd.total().ordered_erases), (ssd.idle_at(), 4));
+    assert!(ssd.page_states().free > free);
+    ssd.check().expect("it is consistent");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use destage_policy::buffer::{EvictionUnit, info, policies};
 use destage_sim::buffer::{AnalyticConfig, BufferCounters, DeviceConfig, Experiment, FlushMode, RunResult};
 use destage_sim::input::{HostModel, Subpage, TrimMode};
 use destage_sim::measure::WearClass;
-use destage_sim::ssd::{Allocation, Ftl, SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{Allocation, Ftl, ModernDesign, SsdConfig, SsdShape, StartState};
 
 use crate::in_memory::{self, experiment, run};
 use crate::mixed::{PAGE, mixed};
@@ -274,6 +274,37 @@ fn nothing_is_lost_in_channels() {
             obeys_the_measurements_laws(&r, &asked, &name);
             assert!(r.flash.gc_invocations > Some(0), "{name}: no test of collection");
             balances_the_channels(&r, &name);
+        }
+    }
+}
+
+/// Over a modern drive too, whatever the policy.
+#[test]
+fn nothing_is_lost_in_modern_drives() {
+    let drive = ModernDesign::named("pm9a3").expect("a preset").config(geometry());
+    let config = SsdConfig { elements: 2, ..drive }.with_pages(device_pages(), geometry()).expect("a drive");
+    let starts = [
+        StartState::Full,
+        StartState::Empty,
+        StartState::Random { seed: 5 },
+        StartState::Aged { overwrites_pct: 50, seed: 5 },
+    ];
+    for (seed, (ways, start)) in WAYS.into_iter().zip(starts).enumerate() {
+        let requests = workload(50 + seed as u64);
+        let asked = asked(&requests);
+        for r in run(&over(DeviceConfig::Ssd(config.clone(), start), &all_policies(), ways), &requests).results {
+            let name = format!("{} with {:?} B, {ways:?}, {start:?}, modern", r.policy, r.cache_bytes);
+            obeys_the_buffers_laws(&r, &asked, &name);
+            obeys_the_measurements_laws(&r, &asked, &name);
+            let (c, ssd) = (&r.counters, r.ssd.as_ref().expect("an SSD"));
+            let flushed = c.dirty_pages_flushed + c.destage_pages_flushed + c.flush_pages_flushed + c.bypassed_writes;
+            let pads = c.pad_reads + c.destage_pad_reads + c.flush_pad_reads;
+            assert_eq!(ssd.host_programs, flushed + pads, "{name}: programs");
+            let moved = r.flash.gc_pages_moved.expect("an SSD");
+            assert_eq!(r.flash.flash_writes, Some(ssd.host_programs + moved), "{name}: flash writes");
+            let erases = ssd.erases_per_block_mean * ssd.wear.iter().map(|class| class.blocks).sum::<u64>() as f64;
+            assert!((erases - r.flash.erases.expect("an SSD") as f64).abs() < 1e-6, "{name}: {erases} erases");
+            assert_eq!(r.response.as_ref().expect("times").gc_delayed, None, "{name}: no pauses");
         }
     }
 }

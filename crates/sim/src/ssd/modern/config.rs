@@ -179,6 +179,7 @@ impl ModernConfig {
         range("free-target", self.free_target.into(), 2, 256)?;
         range("pace-gain (in thousandths)", self.pace_gain_milli, 1, 1_000_000)?;
         range("write-cache (in bytes)", self.write_cache_bytes, 0, LARGEST_CACHE)?;
+        range("write-hold (in bytes)", self.write_hold_bytes, 0, LARGEST_CACHE)?;
         range("page (in bytes, with ssd.model = modern)", geometry.page_bytes(), 512, FLASH_PAGE_BYTES)?;
         if let VictimPolicy::DChoice(choices) = self.victim {
             range("gc = d-choice", choices.into(), 1, VictimPolicy::MOST_CHOICES.into())?;

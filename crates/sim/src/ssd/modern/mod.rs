@@ -73,7 +73,7 @@ impl ModernDrive {
     /// # Panics
     /// If the shape is not one of a modern drive.
     pub(super) fn empty(shape: SsdShape) -> Self {
-        let geometry = shape.modern.clone().expect("a modern drive");
+        let geometry = *shape.modern.clone().expect("a modern drive");
         let (dies, planes) = (shape.config.elements, shape.config.planes);
         let own_point = ModernGeometry::owns_write_point(&shape.config);
         let c = &geometry.config;

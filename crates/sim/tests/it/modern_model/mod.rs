@@ -211,3 +211,51 @@ fn the_drive_does_what_a_naive_one_does() {
     let [operations, collected] = [0, 1].map(|which| done.iter().map(|done| done[which]).sum::<u64>());
     assert!(operations >= 100_000 && collected >= 1000, "{operations} operations, {collected} superblocks collected");
 }
+
+/// Whatever is asked for is refused or works: small drives are written through, too.
+#[test]
+fn a_drive_is_refused_or_works() {
+    const EXTREMES: [u64; 12] = [0, 1, 2, 3, 7, 16, 64, 1000, 65_536, u32::MAX as u64, u32::MAX as u64 + 1, u64::MAX];
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
+    let (mut refused, mut worked) = (0, 0);
+    for _ in 0..4000 {
+        let (mut config, page) = random_drive(&mut random);
+        let mut modern = config.modern.take().expect("modern");
+        let extreme = one_of(&mut random, &EXTREMES);
+        let narrow = extreme.min(u32::MAX.into()) as u32;
+        match below(&mut random, 16) {
+            0 => config.elements = narrow,
+            1 => config.planes = narrow,
+            2 => config.reserve_bp = narrow,
+            3 => config.transfer_ps_per_byte = extreme,
+            4 => modern.exported_pages = extreme,
+            5 => modern.word_lines = Some(narrow),
+            6 => modern.slice_reads = narrow,
+            7 => modern.write_cache_bytes = extreme,
+            8 => modern.write_hold_bytes = extreme,
+            9 => modern.write_slots = narrow,
+            10 => modern.command_rate = Some(extreme),
+            11 => modern.link_rate = Some(extreme),
+            12 => modern.free_target = narrow,
+            13 => modern.pace_gain_milli = extreme,
+            14 => modern.victim = VictimPolicy::DChoice(narrow),
+            _ => config.program = Nanos(extreme),
+        }
+        config.modern = Some(modern);
+        let _ = config.clone().with_pages(extreme, page);
+        match SsdShape::new(config, page) {
+            Ok(shape) if shape.memory_bytes() < 1 << 18 => {
+                let pages = u64::from(shape.host_pages);
+                let mut ssd = Ssd::new(shape, StartState::Full);
+                for number in 0..pages * 2 {
+                    ssd.program(Nanos(number * 1000), PageNo(below(&mut random, pages) as u32));
+                }
+                ssd.check().expect("its laws");
+                worked += 1;
+            }
+            Ok(_) => {}
+            Err(error) => refused += usize::from(!error.to_string().is_empty()),
+        }
+    }
+    assert!(refused > 500 && worked > 1000, "{refused} were refused, {worked} worked");
+}

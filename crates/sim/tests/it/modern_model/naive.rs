@@ -125,17 +125,17 @@ pub struct NaiveDrive {
 
 impl NaiveDrive {
     pub fn new(config: &SsdConfig, page: PageGeometry) -> Self {
-        let m = config.modern.as_ref().expect("modern");
+        let modern = config.modern.as_ref().expect("modern");
         let bytes = page.page_bytes();
         let (n, planes, q) = (config.elements as usize, config.planes as usize, (16_384 / bytes) as usize);
         let unit = 3 * planes * q;
-        let g = (m.slice_reads as usize / (3 * planes.div_ceil(2))).max(1);
-        let pages = m.exported_pages / u64::from(page.pages_per_block()) * u64::from(page.pages_per_block());
+        let g = (modern.slice_reads as usize / (3 * planes.div_ceil(2))).max(1);
+        let pages = modern.exported_pages / u64::from(page.pages_per_block()) * u64::from(page.pages_per_block());
         let usual = (pages as usize / (256 * n * unit)).clamp(g, 400.max(g));
-        let word_lines = m.word_lines.map_or(usual, |w| w as usize);
+        let word_lines = modern.word_lines.map_or(usual, |w| w as usize);
         let s = n * word_lines * unit;
         let raw = (pages * 10_000).div_ceil(10_000 - u64::from(config.reserve_bp));
-        let superblocks = (raw.div_ceil(s as u64) + u64::from(m.free_target)) as usize;
+        let superblocks = (raw.div_ceil(s as u64) + u64::from(modern.free_target)) as usize;
         let die = EventDie {
             queue: Vec::new(),
             running: None,
@@ -154,14 +154,14 @@ impl NaiveDrive {
             word_lines,
             g,
             s,
-            cache: m.write_cache_bytes / bytes,
-            hold: (m.write_hold_bytes / bytes) as usize,
+            cache: modern.write_cache_bytes / bytes,
+            hold: (modern.write_hold_bytes / bytes) as usize,
             sense: config.read.0,
             transfer: (bytes * config.transfer_ps_per_byte + 500) / 1000,
             program: config.program.0,
             erase: config.erase.0 * word_lines as u64 / 400,
-            gap: m.command_rate.map_or(0, |rate| 1_000_000_000_u64.div_ceil(rate)),
-            sector_link: m.link_rate.map_or(0, |rate| (bytes * 1_000_000_000).div_ceil(rate)),
+            gap: modern.command_rate.map_or(0, |rate| 1_000_000_000_u64.div_ceil(rate)),
+            sector_link: modern.link_rate.map_or(0, |rate| (bytes * 1_000_000_000).div_ceil(rate)),
             own: config.collection_write_point == CollectionPoint::Own,
             config: config.clone(),
             dies: vec![die; n],
@@ -456,7 +456,7 @@ impl NaiveDrive {
                 };
                 let gaining: Vec<usize> = sealed.iter().copied().filter(gains).collect();
                 let most = gaining.iter().map(|&i| benefit(i)).fold(f64::NEG_INFINITY, f64::max);
-                gaining.into_iter().find(|&i| benefit(i) == most)
+                gaining.into_iter().find(|&i| benefit(i) >= most)
             }
         }?;
         let v = self.blocks[chosen].valid() as f64;
@@ -586,10 +586,5 @@ impl NaiveDrive {
     /// Erases of every superblock.
     pub fn erases(&self) -> Vec<u64> {
         self.blocks.iter().map(|block| block.erases).collect()
-    }
-
-    /// Sectors that the cache holds.
-    pub fn occupied(&self) -> u64 {
-        self.occ
     }
 }
