@@ -5,7 +5,7 @@ use std::io::Cursor;
 use destage_plan::{Nanos, PageGeometry, Request};
 use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig};
 use destage_sim::experiment::{Input, Resources, TraceReplay};
-use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
+use destage_sim::ssd::{Allocation, Ftl, ModernDesign, SsdConfig, StartState};
 use destage_trace::{OpenOptions, TraceSource, open_stream};
 
 use crate::Work;
@@ -67,6 +67,18 @@ pub fn all_collecting(policy: &str) -> Work {
         (request.len, request.time.0) = (REQUEST_PAGES * PAGE, 25 * request.time.0);
     }
     over_ssd(policy, config, large)
+}
+
+/// Uniform requests through this policy to a modern drive that collects.
+///
+/// # Panics
+/// If there is no preset of such a drive.
+pub fn modern(policy: &str) -> Work {
+    let geometry = PageGeometry::new(PAGE, 64).expect("a geometry");
+    let config = ModernDesign::named("pm9a3").expect("a preset").config(geometry);
+    let config = SsdConfig { elements: 4, ..config }.with_pages(1, geometry).expect("a drive");
+    let pages = config.modern.as_ref().expect("a modern drive").exported_pages;
+    over_ssd(policy, config, requests(20_000, |random| random.below(pages)))
 }
 
 /// The same over an SSD with log blocks: `bast` or `fast`.

@@ -16,7 +16,7 @@ mod traces;
 pub use arrays::{array, hit, kernel, plan, tier};
 pub use buffers::buffer;
 pub use deltas::delta;
-pub use experiments::{all_collecting, collecting, log_blocks, pipeline};
+pub use experiments::{all_collecting, collecting, log_blocks, modern, pipeline};
 pub use traces::{read, stat};
 
 /// What is counted: it does its work and returns something that depends on all of it.

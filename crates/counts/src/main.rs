@@ -5,13 +5,14 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use destage_counts::{
-    Work, all_collecting, array, buffer, collecting, delta, hit, kernel, log_blocks, pipeline, plan, read, stat, tier,
+    Work, all_collecting, array, buffer, collecting, delta, hit, kernel, log_blocks, modern, pipeline, plan, read,
+    stat, tier,
 };
 
 /// A group of workloads: its name, what prepares one of them, and the name of each, here and there.
 type Group = (&'static str, fn(&str) -> Work, &'static [(&'static str, &'static str)]);
 
-const GROUPS: [Group; 13] = [
+const GROUPS: [Group; 14] = [
     (
         "buffers",
         buffer,
@@ -40,6 +41,7 @@ const GROUPS: [Group; 13] = [
         ],
     ),
     ("drives", all_collecting, &[("lru", "lru"), ("gcar_clock", "gcar+clock")]),
+    ("modern", modern, &[("none", "none"), ("lru", "lru")]),
     ("ftl", log_blocks, &[("bast", "bast"), ("fast", "fast")]),
     ("sim", pipeline, &[("none", "none"), ("lru", "lru")]),
     (
