@@ -95,13 +95,20 @@ pub struct Ssd {
     steadiness: Option<Steadiness>,
 }
 
-/// What finds a place for a page.
+/// What finds a place for a page. The page map, which is asked most, is told from the others by one look.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "an SSD stays where it is, and the page map is used for every page")]
 enum Layer {
     Pages(PageMap),
-    LogBlocks(Box<LogBlocks>),
-    Modern(Box<ModernDrive>),
+    Boxed(Box<BoxedLayer>),
+}
+
+/// What there is in place of the page map.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "an SSD has one of them")]
+enum BoxedLayer {
+    LogBlocks(LogBlocks),
+    Modern(ModernDrive),
 }
 
 /// Asks whichever layer there is.
@@ -109,15 +116,19 @@ macro_rules! ask {
     ($ssd:expr, $layer:ident => $what:expr) => {
         match &$ssd.layer {
             Layer::Pages($layer) => $what,
-            Layer::LogBlocks($layer) => $what,
-            Layer::Modern($layer) => $what,
+            Layer::Boxed(boxed) => match &**boxed {
+                BoxedLayer::LogBlocks($layer) => $what,
+                BoxedLayer::Modern($layer) => $what,
+            },
         }
     };
     (mut $ssd:expr, $layer:ident => $what:expr) => {
         match &mut $ssd.layer {
             Layer::Pages($layer) => $what,
-            Layer::LogBlocks($layer) => $what,
-            Layer::Modern($layer) => $what,
+            Layer::Boxed(boxed) => match &mut **boxed {
+                BoxedLayer::LogBlocks($layer) => $what,
+                BoxedLayer::Modern($layer) => $what,
+            },
         }
     };
 }
@@ -131,9 +142,9 @@ impl Ssd {
     /// The same, unless it is told to end meanwhile: then it is of no use.
     pub fn new_unless(shape: SsdShape, start: StartState, stop: Option<&Stop>) -> Self {
         let layer = match shape.config.ftl {
-            _ if shape.modern.is_some() => Layer::Modern(Box::new(ModernDrive::empty(shape))),
+            _ if shape.modern.is_some() => Layer::Boxed(Box::new(BoxedLayer::Modern(ModernDrive::empty(shape)))),
             Ftl::Page => Layer::Pages(PageMap::empty(shape)),
-            Ftl::Bast | Ftl::Fast => Layer::LogBlocks(Box::new(LogBlocks::empty(shape))),
+            Ftl::Bast | Ftl::Fast => Layer::Boxed(Box::new(BoxedLayer::LogBlocks(LogBlocks::empty(shape)))),
         };
         let mut ssd = Self { layer, now: Nanos::ZERO, steadiness: None };
         let pages = ssd.shape().host_pages;
@@ -224,8 +235,10 @@ impl Ssd {
     pub(crate) fn prefetch(&self, page: PageNo) -> u32 {
         match &self.layer {
             Layer::Pages(layer) => layer.prefetch(page),
-            Layer::LogBlocks(_) => 0,
-            Layer::Modern(layer) => layer.prefetch(page),
+            Layer::Boxed(boxed) => match &**boxed {
+                BoxedLayer::LogBlocks(_) => 0,
+                BoxedLayer::Modern(layer) => layer.prefetch(page),
+            },
         }
     }
 
@@ -233,14 +246,28 @@ impl Ssd {
     /// are programmed another. Only the modern model tells commands from pages; without this each page is a command to it.
     #[inline]
     pub fn begin_command(&mut self) {
-        if let Layer::Modern(layer) = &mut self.layer {
+        if let Layer::Boxed(boxed) = &mut self.layer
+            && let BoxedLayer::Modern(layer) = &mut **boxed
+        {
             layer.begin_command();
         }
     }
 
     /// Returns true if what the device answered is durable, so that a flush has nothing to wait for.
-    pub const fn is_write_protected(&self) -> bool {
-        matches!(self.layer, Layer::Modern(_))
+    pub fn is_write_protected(&self) -> bool {
+        self.modern().is_some()
+    }
+
+    /// Returns the modern drive, if it is one.
+    #[inline]
+    fn modern(&self) -> Option<&ModernDrive> {
+        match &self.layer {
+            Layer::Pages(_) => None,
+            Layer::Boxed(boxed) => match &**boxed {
+                BoxedLayer::LogBlocks(_) => None,
+                BoxedLayer::Modern(layer) => Some(layer),
+            },
+        }
     }
 
     /// Reads a page; returns when its data is there.
@@ -254,8 +281,10 @@ impl Ssd {
     pub fn program(&mut self, now: Nanos, page: PageNo) -> Nanos {
         match &mut self.layer {
             Layer::Pages(layer) => layer.program(now, page),
-            Layer::LogBlocks(layer) => layer.program(now, page, None),
-            Layer::Modern(layer) => layer.program(now, page),
+            Layer::Boxed(boxed) => match &mut **boxed {
+                BoxedLayer::LogBlocks(layer) => layer.program(now, page, None),
+                BoxedLayer::Modern(layer) => layer.program(now, page),
+            },
         }
     }
 
@@ -268,8 +297,10 @@ impl Ssd {
     pub fn program_through(&mut self, now: Nanos, page: PageNo, channel: u32) -> Nanos {
         match &mut self.layer {
             Layer::Pages(layer) => layer.program_through(now, page, channel),
-            Layer::LogBlocks(layer) => layer.program(now, page, Some(channel)),
-            Layer::Modern(_) => panic!("a modern drive chooses the die of a page itself"),
+            Layer::Boxed(boxed) => match &mut **boxed {
+                BoxedLayer::LogBlocks(layer) => layer.program(now, page, Some(channel)),
+                BoxedLayer::Modern(_) => panic!("a modern drive chooses the die of a page itself"),
+            },
         }
     }
 
@@ -279,7 +310,7 @@ impl Ssd {
     pub fn turn(&mut self) -> Option<u16> {
         match &mut self.layer {
             Layer::Pages(layer) => layer.turn(),
-            Layer::LogBlocks(_) | Layer::Modern(_) => None,
+            Layer::Boxed(_) => None,
         }
     }
 
@@ -288,14 +319,16 @@ impl Ssd {
     pub fn target(&self, page: PageNo, channel: Option<u16>) -> Element {
         Element(match &self.layer {
             Layer::Pages(layer) => layer.target(page, channel),
-            Layer::LogBlocks(layer) => layer.target(page, channel),
-            Layer::Modern(layer) => layer.target(),
+            Layer::Boxed(boxed) => match &**boxed {
+                BoxedLayer::LogBlocks(layer) => layer.target(page, channel),
+                BoxedLayer::Modern(layer) => layer.target(),
+            },
         })
     }
 
     /// Whether it can be told to collect: reclaiming log blocks on demand is not modelled.
-    pub const fn can_collect(&self) -> bool {
-        matches!(self.layer, Layer::Pages(_) | Layer::Modern(_))
+    pub fn can_collect(&self) -> bool {
+        matches!(self.layer, Layer::Pages(_)) || self.modern().is_some()
     }
 
     /// Has every element collect as much as it is told to and can gain from, once it has done what it has to do;
@@ -306,8 +339,10 @@ impl Ssd {
     pub fn collect(&mut self, now: Nanos, quota: Quota) -> Nanos {
         match &mut self.layer {
             Layer::Pages(layer) => layer.collect(now, quota),
-            Layer::LogBlocks(_) => panic!("it cannot be told to collect"),
-            Layer::Modern(layer) => layer.collect(now, quota),
+            Layer::Boxed(boxed) => match &mut **boxed {
+                BoxedLayer::LogBlocks(_) => panic!("it cannot be told to collect"),
+                BoxedLayer::Modern(layer) => layer.collect(now, quota),
+            },
         }
     }
 
@@ -321,17 +356,19 @@ impl Ssd {
     pub fn redirected(&self) -> u64 {
         match &self.layer {
             Layer::Pages(layer) => layer.redirected(),
-            Layer::LogBlocks(layer) => layer.redirected(),
-            Layer::Modern(_) => 0,
+            Layer::Boxed(boxed) => match &**boxed {
+                BoxedLayer::LogBlocks(layer) => layer.redirected(),
+                BoxedLayer::Modern(_) => 0,
+            },
         }
     }
 
     /// Until when an element is busy with what it was given.
     #[inline]
     pub fn busy_until(&self, element: Element) -> Nanos {
-        match &self.layer {
-            Layer::Modern(layer) => layer.busy_until(element.index()),
-            _ => self.clock(element).busy_until(),
+        match self.modern() {
+            Some(layer) => layer.busy_until(element.index()),
+            None => self.clock(element).busy_until(),
         }
     }
 
@@ -394,8 +431,10 @@ impl Ssd {
         }
         match &mut self.layer {
             Layer::Pages(layer) => layer.forget_redirected(),
-            Layer::LogBlocks(layer) => layer.forget_redirected(),
-            Layer::Modern(_) => {}
+            Layer::Boxed(boxed) => match &mut **boxed {
+                BoxedLayer::LogBlocks(layer) => layer.forget_redirected(),
+                BoxedLayer::Modern(_) => {}
+            },
         }
     }
 
@@ -417,9 +456,9 @@ impl Ssd {
 
     /// When everything issued so far is done.
     pub fn idle_at(&self) -> Nanos {
-        match &self.layer {
-            Layer::Modern(layer) => layer.idle_at(),
-            _ => self.clocks().map(ElementClock::busy_until).max().unwrap_or_default(),
+        match self.modern() {
+            Some(layer) => layer.idle_at(),
+            None => self.clocks().map(ElementClock::busy_until).max().unwrap_or_default(),
         }
     }
 
@@ -427,8 +466,10 @@ impl Ssd {
     pub fn erases(&self) -> impl Iterator<Item = u32> {
         let (pages, log_blocks, modern) = match &self.layer {
             Layer::Pages(layer) => (Some(layer.erases()), None, None),
-            Layer::LogBlocks(layer) => (None, Some(layer.erases()), None),
-            Layer::Modern(layer) => (None, None, Some(layer.erases())),
+            Layer::Boxed(boxed) => match &**boxed {
+                BoxedLayer::LogBlocks(layer) => (None, Some(layer.erases()), None),
+                BoxedLayer::Modern(layer) => (None, None, Some(layer.erases())),
+            },
         };
         let others = log_blocks.into_iter().flatten().chain(modern.into_iter().flatten());
         pages.into_iter().flatten().chain(others)
@@ -464,17 +505,19 @@ impl DeviceView for Ssd {
     }
 
     fn collecting(&self, element: Element) -> bool {
-        match &self.layer {
-            Layer::Modern(layer) => layer.is_in_slice(element.index(), self.now),
-            _ => self.clock(element).end_under_way(self.now).is_some(),
+        match self.modern() {
+            Some(layer) => layer.is_in_slice(element.index(), self.now),
+            None => self.clock(element).end_under_way(self.now).is_some(),
         }
     }
 
     fn free_blocks(&self, element: Element) -> u32 {
         match &self.layer {
             Layer::Pages(layer) => layer.free_blocks(element.0),
-            Layer::LogBlocks(layer) => layer.free_blocks(element.0),
-            Layer::Modern(layer) => layer.free_blocks(),
+            Layer::Boxed(boxed) => match &**boxed {
+                BoxedLayer::LogBlocks(layer) => layer.free_blocks(element.0),
+                BoxedLayer::Modern(layer) => layer.free_blocks(),
+            },
         }
     }
 
