@@ -14,6 +14,7 @@ mod modern;
 mod page_map;
 mod pool;
 mod presets;
+mod start_state;
 mod steady;
 
 use destage_plan::{Element, Nanos, PageNo, Quota};
@@ -31,61 +32,13 @@ pub use modern::{MODERN_DRIVES, ModernConfig, ModernDesign, ModernGeometry, Vict
 use page_map::PageMap;
 pub use pool::PageStates;
 pub use presets::{DRIVES, Drive, Sheet, drive, presets};
+pub use start_state::StartState;
 pub use steady::Steadiness;
 
 use crate::experiment::{Stop, is_told};
 
 /// Programs before it is looked whether ageing is to end; many, so that looking costs nothing.
 const UNTIL_LOOK: u64 = 1 << 14;
-
-/// What the flash holds when the run begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StartState {
-    /// Nothing: collection begins only once the device has been written through.
-    Empty,
-    /// Every exported page, mapped in ascending order (the MSR extension's initial state).
-    #[default]
-    Full,
-    /// Every exported page, written once in random order.
-    Random {
-        /// Seed of the order.
-        seed: u64,
-    },
-    /// Full, and then overwritten at random.
-    Aged {
-        /// How many times the exported size is overwritten, in hundredths.
-        overwrites_pct: u32,
-        /// Seed of the overwrites.
-        seed: u64,
-    },
-    /// Full, and then overwritten at random until the write amplification stays what it is
-    /// ([`Steadiness`]).
-    Steady {
-        /// Seed of the overwrites.
-        seed: u64,
-    },
-}
-
-impl std::fmt::Display for StartState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Empty => f.write_str("empty"),
-            Self::Full => f.write_str("full"),
-            Self::Random { seed } => write!(f, "random:{seed}"),
-            Self::Aged { overwrites_pct, seed } => {
-                write!(f, "aged:{}.{:02}:{seed}", overwrites_pct / 100, overwrites_pct % 100)
-            }
-            Self::Steady { seed } => write!(f, "steady:{seed}"),
-        }
-    }
-}
-
-impl StartState {
-    /// Whether it takes so long to come to that copies are better.
-    pub const fn takes_long(self) -> bool {
-        matches!(self, Self::Random { .. } | Self::Aged { .. } | Self::Steady { .. })
-    }
-}
 
 /// A simulated SSD.
 #[derive(Clone, Debug)]
