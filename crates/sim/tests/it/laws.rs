@@ -4,11 +4,12 @@
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::{EvictionUnit, info, policies};
 use destage_sim::buffer::{AnalyticConfig, BufferCounters, DeviceConfig, Experiment, FlushMode, RunResult};
+use destage_sim::experiment::Capacity;
 use destage_sim::input::{HostModel, Subpage, TrimMode};
 use destage_sim::measure::WearClass;
 use destage_sim::ssd::{Allocation, Ftl, ModernDesign, SsdConfig, SsdShape, StartState};
 
-use crate::in_memory::{self, experiment, run};
+use crate::in_memory::{self, experiment, run, run_one, write};
 use crate::mixed::{PAGE, mixed};
 
 /// Beside the defaults of all policies.
@@ -307,6 +308,22 @@ fn nothing_is_lost_in_modern_drives() {
             assert_eq!(r.response.as_ref().expect("times").gc_delayed, None, "{name}: no pauses");
         }
     }
+}
+
+/// A modern drive that fits its trace is not smaller than 64 superblocks, and its results say how large it is.
+#[test]
+fn a_modern_drive_fits_its_trace() {
+    let drive = ModernDesign::named("pm9a3").expect("a preset").config(geometry());
+    let device = DeviceConfig::Ssd(drive, StartState::Full);
+    let mut experiment = experiment(&["lru"], &[64 * PAGE], geometry(), device);
+    experiment.replay.capacity = Capacity::Fit;
+    let requests: Vec<Request> = (0..2_000).map(|i| write(i * 100, i * 7 % 500, 1)).collect();
+    let result = run_one(&experiment, &requests);
+    let bytes = result.ssd.as_ref().expect("an SSD").host_pages * PAGE;
+    // 64 superblocks of 3 MiB, four of which are kept free, and 12.68 % not exported.
+    assert_eq!(bytes, 60 * (3 << 20) * 8732 / 10_000 / (PAGE * PAGES_PER_BLOCK) * (PAGE * PAGES_PER_BLOCK));
+    let found = result.context.settings.iter().find(|setting| setting.name == "ssd.capacity");
+    assert_eq!(found.map(|setting| setting.value.clone()), Some(bytes.to_string()));
 }
 
 /// Under BAST and FAST too, with static allocation and with channels.
