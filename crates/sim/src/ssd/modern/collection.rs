@@ -9,22 +9,22 @@ use super::config::ModernGeometry;
 use super::die::{DieOperation, OperationKind};
 use super::superblocks::FilledUnit;
 
-/// Free superblocks below which collection goes on without regard to its pace.
+/// Sets the free superblocks below which collection goes on without regard to its pace.
 const FORCED_BELOW: u32 = 2;
 
-/// A superblock that is being collected.
+/// Holds what is known of the superblock that is being collected.
 #[derive(Clone, Copy, Debug)]
 struct CollectionVictim {
     superblock: u32,
-    /// Sectors copied for each reclaimed one: `v / (S - v)` when it was chosen.
+    /// Holds the sectors copied for each reclaimed one: `v / (S - v)` when it was chosen.
     copies: f64,
-    /// The next slice.
+    /// Counts the slices that were read.
     slice: u32,
     /// Sectors of it that were reclaimed so far.
     reclaimed: u64,
 }
 
-/// How far collection is behind or ahead of its pace.
+/// Tells how far collection is behind or ahead of its pace.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CollectionPace {
     victim: Option<CollectionVictim>,

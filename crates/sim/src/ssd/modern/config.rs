@@ -5,29 +5,29 @@ use destage_plan::{Nanos, PageGeometry};
 use super::super::geometry::{CollectionPoint, SsdConfig};
 use super::super::geometry_error::SsdGeometryError;
 
-/// Bytes of a flash page: the unit of sensing.
+/// Counts the bytes of a flash page, the unit of sensing.
 pub(super) const FLASH_PAGE_BYTES: u64 = 16 << 10;
-/// Flash pages of a word line of one plane (TLC), which are programmed at once.
+/// Counts the flash pages of a word line of one plane (TLC), which are programmed at once.
 const FLASH_PAGES_PER_WORD_LINE: u32 = 3;
-/// Word lines of the block whose erase takes [`SsdConfig::erase`]; other blocks take their share of it.
+/// Counts the word lines of the block whose erase takes [`SsdConfig::erase`]; other blocks take their share of it.
 const WORD_LINES_OF_ERASE: u64 = 400;
-/// The most word lines that a block gets unless told otherwise.
+/// Limits the word lines that a block gets unless told otherwise.
 const MOST_WORD_LINES: u64 = 400;
-/// Superblocks that a drive has at least, where blocks may be as small as that takes.
+/// Sets the superblocks that a drive has at least, where blocks may be as small as that takes.
 const USUAL_SUPERBLOCKS: u64 = 256;
-/// Superblocks of a drive that fits its trace at least; with fewer, write points and the block being collected are too
+/// Sets the superblocks of a drive that fits its trace at least; with fewer, write points and the block being collected are too
 /// large a share of it.
 const LEAST_SUPERBLOCKS: u64 = 64;
-/// Superblocks' worth of sectors that hosts can never fill: with as many, some sealed superblock holds an outdated sector
+/// Sets the superblocks' worth of sectors that hosts can never fill: with as many, some sealed superblock holds an outdated sector
 /// whenever fewer than two are free (two write points, the superblock being collected, and one that is free).
 const LEAST_SPARE: u64 = 5;
-/// Word lines of a block that can be asked for.
+/// Limits the word lines of a block.
 const MAX_WORD_LINES: u64 = 1 << 12;
-/// Planes of a die that can be asked for.
+/// Limits the planes of a die.
 pub(super) const MAX_PLANES: u32 = 16;
-/// The longest step of a drive, in nanoseconds.
+/// Limits a step of a drive, in nanoseconds.
 const LONGEST_STEP_NS: u64 = 1_000_000_000;
-/// The largest protected cache, in bytes.
+/// Limits the protected cache, in bytes.
 const LARGEST_CACHE: u64 = 1 << 40;
 
 /// Chooses the superblock that is collected next, among those that are full and not fully valid.

@@ -18,7 +18,7 @@ pub(super) enum OperationKind {
     Erase,
 }
 
-/// An operation that waits for its die, or is under way or suspended there.
+/// Describes an operation that waits for its die, or is under way or suspended there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DieOperation {
     /// From when on it can begin.
@@ -35,7 +35,7 @@ pub(super) struct DieOperation {
     pub(super) kind: OperationKind,
 }
 
-/// How long a read takes, and what it can do to operations.
+/// Holds how long a read takes, and what it can do to operations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadTimes {
     /// Sensing a flash page and moving a sector of it.
@@ -46,7 +46,7 @@ pub(super) struct ReadTimes {
     pub(super) bypass: u16,
 }
 
-/// A die: its clock, the reads of its planes, and its operations.
+/// Holds a die's clock, the reads of its planes, and its operations.
 #[derive(Clone, Debug)]
 pub(super) struct DieQueue {
     /// Until when it has worked off operations or read for hosts.

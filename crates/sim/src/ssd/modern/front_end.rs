@@ -2,7 +2,7 @@
 
 use super::config::ModernGeometry;
 
-/// A command of which a page was dealt with already.
+/// Holds a command of which a page was dealt with already.
 #[derive(Clone, Copy, Debug, Default)]
 struct HostCommand {
     /// When it was let in; meaningful once it has pages.
@@ -14,14 +14,14 @@ struct HostCommand {
     slot: usize,
 }
 
-/// Reads and writes have commands of their own.
+/// Tells reads from writes, which have commands of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandKind {
     Read,
     Write,
 }
 
-/// The interface of a drive, which takes commands in the order of their arrival.
+/// Models the interface of a drive, which takes commands in the order of their arrival.
 #[derive(Clone, Debug)]
 pub(super) struct FrontEnd {
     /// Times at which the last writes were answered, as a ring.

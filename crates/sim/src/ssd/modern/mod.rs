@@ -29,7 +29,7 @@ pub use presets::{MODERN_DRIVES, ModernDesign};
 use superblocks::{HELD, SuperblockMap};
 use victim::VictimChooser;
 
-/// The flash page that the present read command sensed last.
+/// Holds the flash page that the present read command sensed last.
 #[derive(Clone, Copy, Debug)]
 struct SensedPage {
     flash_page: u32,
@@ -37,10 +37,10 @@ struct SensedPage {
     end: u64,
 }
 
-/// The flash page of no sector.
+/// Stands for no flash page.
 const NOTHING_SENSED: SensedPage = SensedPage { flash_page: u32::MAX, end: 0 };
 
-/// A drive with a protected cache, suspension, and collection in slices.
+/// Models a drive with a protected cache, suspension, and collection in slices.
 #[derive(Clone, Debug)]
 pub(super) struct ModernDrive {
     pub(super) shape: SsdShape,

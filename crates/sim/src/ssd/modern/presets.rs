@@ -9,7 +9,7 @@ use super::config::ModernConfig;
 const GIB: u64 = 1 << 30;
 const GB: u64 = 1_000_000_000;
 
-/// A drive as the modern model has it. A die is an element.
+/// Describes a drive as the modern model has it. A die is an element.
 #[derive(Clone, Copy, Debug)]
 pub struct ModernDesign {
     /// Its name on the command line.
@@ -44,10 +44,10 @@ pub struct ModernDesign {
     pub link_rate: Option<u64>,
 }
 
-/// Erases a block of 400 word lines: no sheet tells how long that takes.
+/// Sets the time of erasing a block of 400 word lines: no sheet tells how long that takes.
 const ERASE: Nanos = Nanos(5_000_000);
 
-/// Drives that the modern model has.
+/// Lists the drives that the modern model has.
 pub const MODERN_DRIVES: &[ModernDesign] = &[
     // 512 Gbit dies of two planes, as in the classic row of the drive; 16 dies follow from the capacity. Fitted to one
     // measured number each (SSD-iq): `read` to the idle read of 64 us, `command_write` to the idle write, and `program` to

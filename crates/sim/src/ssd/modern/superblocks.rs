@@ -5,14 +5,14 @@ use super::super::element::UNMAPPED;
 use super::super::pool::PageStates;
 use super::config::ModernGeometry;
 
-/// A sector that the write cache holds back, and that lies nowhere in the flash.
+/// Marks a sector that the write cache holds back, and that lies nowhere in the flash.
 pub(super) const HELD: u32 = UNMAPPED - 1;
-/// The number of a write point that has no superblock.
+/// Marks a write point that has no superblock.
 const NO_SUPERBLOCK: u32 = u32::MAX;
 
-/// The flash behind all dies, in superblocks.
+/// Holds what is known of a superblock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Superblock {
+pub(super) struct SuperblockState {
     /// Sectors that hold valid data.
     pub(super) valid: u32,
     /// How many superblocks were opened before it; meaningful while it is not free.
@@ -22,7 +22,7 @@ pub(super) struct Superblock {
     pub(super) sealed: bool,
 }
 
-/// Where sectors are put next.
+/// Tells where sectors are put next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WritePoint {
     superblock: u32,
@@ -35,7 +35,7 @@ pub(super) struct WritePoint {
     die: u32,
 }
 
-/// A unit that was filled.
+/// Describes a unit that was filled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FilledUnit {
     /// The unit by the drive's number.
@@ -44,7 +44,7 @@ pub(super) struct FilledUnit {
     pub(super) of_hosts: u32,
 }
 
-/// A place of a sector in the flash.
+/// Tells where in the flash a sector lies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SectorPlace {
     pub(super) superblock: u32,
@@ -56,7 +56,7 @@ pub(super) struct SectorPlace {
     pub(super) flash_page: u32,
 }
 
-/// The drive's map.
+/// Holds the drive's map.
 #[derive(Clone, Debug)]
 pub(super) struct SuperblockMap {
     sectors_per_superblock: u32,
@@ -73,7 +73,7 @@ pub(super) struct SuperblockMap {
     holds: Vec<u32>,
     /// Which physical sectors are valid: bit `p % 64` of word `p / 64`.
     valid: Vec<u64>,
-    pub(super) superblocks: Vec<Superblock>,
+    pub(super) superblocks: Vec<SuperblockState>,
     /// Free superblocks; the last one is taken first.
     free: Vec<u32>,
     opened: u32,
@@ -100,7 +100,7 @@ impl SuperblockMap {
             map: vec![UNMAPPED; host_pages as usize],
             holds: vec![UNMAPPED; sectors],
             valid: vec![0; sectors.div_ceil(64) + 1],
-            superblocks: vec![Superblock { valid: 0, opened: 0, erases: 0, sealed: false }; superblocks as usize],
+            superblocks: vec![SuperblockState { valid: 0, opened: 0, erases: 0, sealed: false }; superblocks as usize],
             free: (0..superblocks).rev().collect(),
             opened: 0,
             points: [closed; 2],

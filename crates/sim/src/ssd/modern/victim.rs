@@ -5,9 +5,9 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 use super::super::below;
 use super::config::VictimPolicy;
-use super::superblocks::{Superblock, SuperblockMap};
+use super::superblocks::{SuperblockMap, SuperblockState};
 
-/// Seed of the draws of [`VictimPolicy::DChoice`].
+/// Seeds the draws of [`VictimPolicy::DChoice`].
 const DRAW_SEED: u64 = 1;
 
 /// Chooses victims; the draws of one choice follow those of the last.
@@ -30,7 +30,7 @@ impl VictimChooser {
     /// are some hundreds of superblocks, and one is chosen for hundreds of sectors that hosts write.
     pub(super) fn choose(&mut self, map: &SuperblockMap) -> Option<u32> {
         let all = &map.superblocks;
-        let is_worth = |own: &Superblock| own.sealed && own.valid < self.sectors;
+        let is_worth = |own: &SuperblockState| own.sealed && own.valid < self.sectors;
         let numbered = (0_u32..).zip(all);
         match self.policy {
             VictimPolicy::Greedy => fewest_valid(numbered, self.sectors),
@@ -50,7 +50,7 @@ impl VictimChooser {
             }
             VictimPolicy::CostBenefit => {
                 let opened = map.opened();
-                let benefit = |own: &Superblock| {
+                let benefit = |own: &SuperblockState| {
                     let age = f64::from(opened - own.opened);
                     f64::from(self.sectors - own.valid) * age / f64::from(own.valid + 1)
                 };
@@ -72,7 +72,7 @@ impl VictimChooser {
     }
 }
 
-fn fewest_valid<'a>(all: impl Iterator<Item = (u32, &'a Superblock)>, sectors: u32) -> Option<u32> {
+fn fewest_valid<'a>(all: impl Iterator<Item = (u32, &'a SuperblockState)>, sectors: u32) -> Option<u32> {
     let candidates = all.filter(|(_, own)| own.sealed && own.valid < sectors);
     candidates.min_by_key(|(_, own)| own.valid).map(|(number, _)| number)
 }

@@ -8,7 +8,7 @@ use super::ModernDrive;
 use super::superblocks::HELD;
 use crate::experiment::{Stop, is_told};
 
-/// Sectors that are filled before it is looked whether filling is to end.
+/// Sets the sectors that are filled before it is looked whether filling is to end.
 const UNTIL_LOOK: usize = 1 << 14;
 
 impl ModernDrive {
