@@ -237,7 +237,7 @@ impl NaiveDrive {
         self.sensed = None;
     }
 
-    /// §3, with what a command's later pages add.
+    /// Lets a page in at the front end, the first of its command or a later one.
     fn let_in(&mut self, which: usize, now: u64) -> (u64, bool) {
         if let Some((at, pages, took)) = self.commands[which] {
             let takes = self.gap.max((pages + 1) * self.sector_link);
@@ -284,7 +284,7 @@ impl NaiveDrive {
         answer
     }
 
-    /// §4.2.
+    /// Takes what programs will free for a sector that waits.
     fn wait_for_cache(&mut self) {
         while self.occ >= self.cache {
             let mut best: Option<(u64, usize, usize)> = None;
@@ -323,7 +323,7 @@ impl NaiveDrive {
         self.invalidate(sector);
     }
 
-    /// §5.
+    /// Reads a sector.
     pub fn read(&mut self, now: u64, sector: u64) -> u64 {
         let (a, is_later) = self.let_in(0, now);
         self.run_until(a);
@@ -399,7 +399,7 @@ impl NaiveDrive {
         }
     }
 
-    /// §6.
+    /// Puts a sector at a write point.
     fn put(&mut self, sector: u64, of_host: bool, t: u64) {
         let point = usize::from(self.own && !of_host);
         let at = self.points[point].unwrap_or_else(|| {
@@ -432,7 +432,7 @@ impl NaiveDrive {
         }
     }
 
-    /// §7.1.
+    /// Chooses a victim.
     fn choose(&mut self, forced: bool) -> Option<usize> {
         let sealed: Vec<usize> = (0..self.blocks.len()).filter(|&i| self.blocks[i].usage == Use::Sealed).collect();
         let gains = |i: &usize| self.blocks[*i].valid() < self.s;
@@ -465,7 +465,7 @@ impl NaiveDrive {
         Some(chosen)
     }
 
-    /// §7.2.
+    /// Collects a slice.
     fn slice(&mut self, t: u64) {
         let Some((victim, ratio, j, reclaimed)) = self.victim else { return };
         let die = j % self.n;
@@ -513,7 +513,7 @@ impl NaiveDrive {
         }
     }
 
-    /// §7.3.
+    /// Paces collection.
     fn pace(&mut self, t: u64) {
         let unwritten: usize = self.points.iter().flatten().map(|&at| self.s - self.blocks[at].written).sum();
         let room = (self.free.len() * self.s + unwritten) as u64 + self.victim.map_or(0, |victim| victim.3);
