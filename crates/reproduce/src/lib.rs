@@ -11,6 +11,7 @@ pub mod panel;
 pub mod paper;
 mod parallel;
 mod peers;
+pub mod placeholders;
 mod plan;
 pub mod prose;
 pub mod reasons;

@@ -10,7 +10,6 @@ use serde::Deserialize;
 use crate::counted::CountedPeer;
 use crate::figure::PaperFigure;
 use crate::metric::ClaimMetric;
-use crate::prose;
 use crate::several::{OneOrMany, bytes};
 
 /// A paper's file.
@@ -23,7 +22,7 @@ pub struct PaperFile {
     pub title: String,
     /// What was run and how it is compared, as Markdown.
     pub about: String,
-    /// What holds and what does not, and why, as Markdown, with results in [braces](prose).
+    /// What holds and what does not, and why, as Markdown, with results in [braces](crate::placeholders).
     pub verdict: String,
     /// Seeds of each stochastic workload.
     pub seeds: u64,
@@ -68,7 +67,7 @@ pub struct PaperFile {
 pub struct ClaimReason {
     /// As claims name it.
     pub id: String,
-    /// A sentence or two, as Markdown, with results in [braces](prose).
+    /// A sentence or two, as Markdown, with results in [braces](crate::placeholders).
     pub text: String,
 }
 
@@ -435,10 +434,6 @@ impl PaperFile {
         sizes(&self.caches)?;
         check_figures(self)?;
         self.check_reasons()?;
-        let texts = self.reason.iter().map(|reason| (format!("reason \"{}\"", reason.id), &reason.text));
-        for (place, text) in std::iter::once(("verdict".to_owned(), &self.verdict)).chain(texts) {
-            prose::check(text, self).map_err(|error| ScenarioError::new(error).at(place))?;
-        }
         for value in &self.value {
             self.check_value(value).and_then(|()| known_variant(&value.at)).map_err(|error| {
                 let id = &value.id;

@@ -1,66 +1,14 @@
-//! Prose of papers' files: text whose figures are results. A figure stands in braces and is filled from the runs, so that it
-//! cannot go stale; what is no result stands there after an equals sign.
-//!
-//! | in the text | becomes |
-//! |---|---|
-//! | `{L1a}` | the claim's improvement on the workload nearest to the paper's: *68 %* |
-//! | `{L1a at four groups}` | the same under a variant |
-//! | `{L1a on Exchange}` | the same on a workload by name; `on` before `at` |
-//! | `{claimed L1a}` | what is claimed |
-//! | `{run response of lawc with 256KiB on Exchange at four groups}` | a figure of a run; `at` may be missing |
-//! | `{=10 %}` | 10 %: a setting, or a figure of the paper |
+//! Fills [placeholders](crate::placeholders) with results.
 
 use std::fmt::Write;
 
 use destage_report::figures::Show;
-use destage_scenario::quantity;
 use destage_sim::measure::Estimate;
 
 use crate::metric::ClaimMetric;
-use crate::paper::{PaperClaim, PaperFile, PaperVariant, WorkloadEntry};
-use crate::plan::needed;
+use crate::paper::PaperClaim;
+use crate::placeholders::{ProsePart, parts};
 use crate::reproduce::{ClaimFinding, PaperReproduction};
-
-/// Units that make a number a figure.
-const UNITS: [&str; 6] = ["%", "points", "ms", "\u{b5}s", "us", "times"];
-
-/// A part of a text.
-#[derive(Clone, Copy, Debug)]
-enum ProsePart<'a> {
-    Text(&'a str),
-    /// Is no result, as the text itself says.
-    Literal(&'a str),
-    Claimed(&'a PaperClaim),
-    Measured {
-        claim: &'a PaperClaim,
-        at: Option<&'a str>,
-        on: Option<&'a str>,
-    },
-    Run {
-        metric: &'static ClaimMetric,
-        policy: &'a str,
-        cache: u64,
-        on: usize,
-        at: &'a str,
-    },
-}
-
-/// Checks that what stands in a text's braces is there and is run.
-///
-/// # Errors
-/// If it is not so, with the braces.
-pub(crate) fn check(text: &str, paper: &PaperFile) -> Result<(), String> {
-    parts(text, paper).map(drop)
-}
-
-/// Lists figures outside of braces, such as "68 %": nothing would notice if they were no results any more.
-pub fn bare_figures<'a>(text: &'a str, paper: &'a PaperFile) -> Vec<&'a str> {
-    let texts = parts(text, paper).into_iter().flatten().filter_map(|part| match part {
-        ProsePart::Text(text) => Some(text),
-        _ => None,
-    });
-    texts.flat_map(bare_figures_in).collect()
-}
 
 /// Fills a text's braces with results. One in which something is wrong stays as it is.
 pub fn fill(text: &str, reproduction: &PaperReproduction<'_>) -> String {
@@ -87,84 +35,6 @@ pub fn fill(text: &str, reproduction: &PaperReproduction<'_>) -> String {
 /// Stands for what was not measured.
 fn none() -> String {
     "\u{2013}".to_owned()
-}
-
-/// Cuts a text at its braces.
-fn parts<'a>(text: &'a str, paper: &'a PaperFile) -> Result<Vec<ProsePart<'a>>, String> {
-    let (mut parts, mut rest) = (Vec::new(), text);
-    while let Some(open) = rest.find('{') {
-        let (before, from) = (&rest[..open], &rest[open + 1..]);
-        let Some(close) = from.find('}') else {
-            return Err(format!("\"{{{}\": a brace that is not closed", from.chars().take(30).collect::<String>()));
-        };
-        if !before.is_empty() {
-            parts.push(ProsePart::Text(before));
-        }
-        let inside = &from[..close];
-        match inside.strip_prefix('=') {
-            Some(literal) => parts.push(ProsePart::Literal(literal)),
-            None => parts.push(placeholder(inside, paper).map_err(|wrong| format!("{{{inside}}}: {wrong}"))?),
-        }
-        rest = &from[close + 1..];
-    }
-    if !rest.is_empty() {
-        parts.push(ProsePart::Text(rest));
-    }
-    Ok(parts)
-}
-
-/// Reads what stands in braces.
-fn placeholder<'a>(inside: &'a str, paper: &'a PaperFile) -> Result<ProsePart<'a>, String> {
-    let claim_of =
-        |id: &str| paper.claim.iter().find(|claim| claim.id == id).ok_or(format!("there is no claim \"{id}\""));
-    if let Some(id) = inside.strip_prefix("claimed ") {
-        return Ok(ProsePart::Claimed(claim_of(id)?));
-    }
-    let (what, at) = cut(inside, " at ");
-    let (what, on) = cut(what, " on ");
-    let entry = |name: &str| {
-        let found = paper.workload.iter().position(|workload| workload.name == name);
-        found.ok_or(format!("there is no workload \"{name}\""))
-    };
-    let Some(run) = what.strip_prefix("run ") else {
-        let claim = claim_of(what)?;
-        if at.is_some_and(|at| at != claim.at && !claim.also_at.iter().any(|other| other == at)) {
-            return Err(format!("claim {what} is not tried under \"{}\"", at.unwrap_or_default()));
-        }
-        on.map(entry).transpose()?;
-        return Ok(ProsePart::Measured { claim, at, on });
-    };
-    let form = "a run is METRIC of POLICY with SIZE on WORKLOAD, and at VARIANT if that is not the paper's own";
-    let (metric, policy) = run.split_once(" of ").ok_or(form)?;
-    let (policy, cache) = policy.rsplit_once(" with ").ok_or(form)?;
-    let metric = ClaimMetric::named(metric).ok_or(format!("there is no metric \"{metric}\""))?;
-    let cache = quantity::bytes(cache).map_err(|right| format!("'{cache}': {right}"))?;
-    let on = entry(on.ok_or(form)?)?;
-    is_run(paper, &paper.workload[on], at, policy, cache)?;
-    Ok(ProsePart::Run { metric, policy, cache, on, at: at.unwrap_or_default() })
-}
-
-/// Cuts a text at the last place where this stands.
-fn cut<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
-    text.rsplit_once(word).map_or((text, None), |(before, after)| (before, Some(after)))
-}
-
-/// Checks that a run is one of those that claims, figures and values need.
-fn is_run(
-    paper: &PaperFile,
-    workload: &WorkloadEntry,
-    at: Option<&str>,
-    policy: &str,
-    cache: u64,
-) -> Result<(), String> {
-    let variant_of = |name: &str| paper.variant.iter().find(|variant| variant.name == name);
-    let variant: Option<&PaperVariant> = match at {
-        Some(name) => Some(variant_of(name).ok_or(format!("there is no variant \"{name}\""))?),
-        None => None,
-    };
-    let (policies, caches) = needed(paper, workload, variant);
-    let is_needed = policies.iter().any(|needed| needed == policy) && caches.contains(&cache);
-    if is_needed { Ok(()) } else { Err("neither a claim nor a figure has it run".to_owned()) }
 }
 
 /// Finds what is measured of a claim.
@@ -222,22 +92,4 @@ fn value(metric: &ClaimMetric, value: f64) -> String {
     };
     let _ = write!(out, "{:.places$}{unit}", value / scale);
     out
-}
-
-/// Lists numbers that a unit of results follows.
-fn bare_figures_in(text: &str) -> Vec<&str> {
-    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
-    let (mut found, mut from) = (Vec::new(), 0);
-    while let Some(at) = text[from..].find(|c: char| c.is_ascii_digit()) {
-        let begin = from + at;
-        let end = text[begin..].find(|c: char| !is_part(c)).map_or(text.len(), |len| begin + len);
-        let after = text[end..].strip_prefix([' ', '\n', '\u{a0}']).unwrap_or(&text[end..]);
-        let is_whole = |unit: &str| {
-            let rest = after.strip_prefix(unit)?;
-            (!rest.starts_with(char::is_alphanumeric)).then_some(text.len() - rest.len())
-        };
-        found.extend(UNITS.iter().find_map(|unit| is_whole(unit)).map(|until| &text[begin..until]));
-        from = end;
-    }
-    found
 }

@@ -19,6 +19,7 @@ use crate::grade::{ClaimGrade, seeds_needed};
 use crate::originals::FoundTraces;
 use crate::paper::{ClaimOver, PaperClaim, PaperFile, WorkedExample, WorkloadEntry, WorkloadProvenance};
 use crate::parallel;
+use crate::placeholders;
 use crate::plan::{PaperPlan, PaperTask};
 use crate::run::EvidenceError;
 use crate::watch::{PaperWatch, RunInfo};
@@ -188,6 +189,7 @@ pub fn reproduce_with<'a>(
     paper: &'a PaperFile,
     options: ReproduceOptions<'_>,
 ) -> Result<PaperReproduction<'a>, EvidenceError> {
+    placeholders::check(paper)?;
     let ReproduceOptions { folders, found, quick, kept, on, watch } = options;
     let mut plan = PaperPlan::of(paper, folders, found, quick)?;
     if kept.is_some() {

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use destage_reproduce::paper::PaperFile;
-use destage_reproduce::prose::{bare_figures, fill};
+use destage_reproduce::placeholders::bare_figures;
+use destage_reproduce::prose::fill;
 use destage_reproduce::reproduce::reproduce;
 
 use crate::small;
@@ -111,7 +112,8 @@ fn what_no_run_fills_is_refused() {
         ("{run evictions}", "a run is METRIC of POLICY with SIZE on WORKLOAD"),
         ("{S1", "a brace that is not closed"),
     ] {
-        let error = small(verdict).1.expect_err("it is wrong");
+        let paper = small(verdict).1.expect("a paper");
+        let error = reproduce(&paper, &[], &|_, _| {}).expect_err("it is wrong").to_string();
         let part = part.replace('\\', "");
         assert!(error.contains(&part), "{error}\nshould contain\n{part}");
     }

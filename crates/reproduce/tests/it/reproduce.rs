@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use destage_reproduce::grade::ClaimGrade;
 use destage_reproduce::metric::ClaimMetric;
 use destage_reproduce::paper::{self, PaperFile};
+use destage_reproduce::placeholders;
 use destage_reproduce::report;
 use destage_reproduce::reproduce::reproduce;
 
@@ -436,6 +437,7 @@ fn built_in_papers_can_be_read() {
     for name in paper::built_in() {
         let paper = PaperFile::named(name).expect(name);
         assert_eq!(paper.name, name);
+        placeholders::check(&paper).expect(name);
         assert!(paper.seeds >= 3, "{name}: an interval over fewer says nothing");
     }
 }
