@@ -425,12 +425,8 @@ fn what_a_run_has_overwritten_is_lost_with_the_device_until_it_is_flushed() {
 
 #[test]
 fn a_lost_page_that_is_written_again_is_whole_whenever_the_power_fails() {
-    for (regime, is_replaced) in [
-        (DurabilityMode::Flush, false),
-        (DurabilityMode::Flush, true),
-        (DurabilityMode::EveryWrite, false),
-        (DurabilityMode::EveryWrite, true),
-    ] {
+    let (flush, every) = (DurabilityMode::Flush, DurabilityMode::EveryWrite);
+    for (regime, is_replaced) in [(flush, false), (flush, true), (every, false), (every, true)] {
         let mut after = 0;
         for steps in 0.. {
             let mut run = Run::filled(regime);

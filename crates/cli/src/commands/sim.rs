@@ -24,7 +24,7 @@ use crate::commands::report::ReportFolder;
 use crate::flags;
 use crate::latency_log::LatencyLog;
 use crate::output::{CommandOutputs, NewFile};
-use crate::progress::{TraceBar, ProgressLine};
+use crate::progress::{ProgressLine, TraceBar};
 use crate::resume::{ResumedRuns, RunsDone};
 use crate::screen::TerminalScreen;
 

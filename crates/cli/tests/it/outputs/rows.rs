@@ -124,6 +124,14 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         command: "reproduce",
+        argument: "--summary",
+        option: "--summary={}",
+        kind: OutputKind::File,
+        calls: REPRODUCE,
+        failing: REPRODUCE_FAILS,
+    },
+    Row {
+        command: "reproduce",
         argument: "--report",
         option: "--report={}",
         kind: OutputKind::Report(&["index.html", "claims.csv"]),
@@ -201,6 +209,8 @@ pub const READ: &[(&str, &str)] = &[
     ("report", "<FILE>..."),
     ("reproduce", "--traces"),
     ("reproduce", "--resume"),
+    ("trace find", "<DIR>"),
+    ("trace find", "--known"),
     ("trace stat", "<FILE>..."),
     ("trace mrc", "<FILE>..."),
     ("trace convert", "<FROM>"),
