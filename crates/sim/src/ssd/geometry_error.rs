@@ -149,6 +149,18 @@ pub enum SsdGeometryError {
         /// Bytes that are held back.
         held_bytes: u64,
     },
+    /// A write cache that would keep back so much of the drive that its overwrites hardly reach the flash.
+    #[error(
+        "ssd.write-hold = {bytes} B is more than half of the {exported} B that are exported; expected at most {most} B"
+    )]
+    WriteHold {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes exported.
+        exported: u64,
+        /// The most that works.
+        most: u64,
+    },
     /// Nothing is left to export.
     #[error("ssd: no whole logical block is exported; use more blocks or a smaller ssd.reserve")]
     NothingExported,

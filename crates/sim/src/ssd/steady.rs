@@ -63,5 +63,6 @@ impl Ssd {
 fn write_amplification_milli(before: &ElementCounters, now: &ElementCounters) -> u64 {
     let host = now.host_programs - before.host_programs;
     let moved = now.gc_pages_moved - before.gc_pages_moved;
-    (host + moved) * 1000 / host
+    // Without any program of the host's nothing is amplified.
+    ((host + moved) * 1000).checked_div(host).unwrap_or(1000)
 }

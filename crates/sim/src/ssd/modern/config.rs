@@ -228,7 +228,7 @@ impl ModernGeometry {
         let usual = (sectors / (USUAL_SUPERBLOCKS * row)).min(MOST_WORD_LINES).max(slice_word_lines.into());
         let word_lines = c.word_lines.map_or(usual.min(MAX_WORD_LINES), u64::from);
         let superblock = row * word_lines;
-        let superblocks = superblocks_for(sectors, ssd.reserve_bp, superblock) + u64::from(c.free_target);
+        let superblocks = superblocks_for(sectors, ssd.reserve_bp, superblock).saturating_add(c.free_target.into());
         let raw = superblock.saturating_mul(superblocks);
         if raw > u64::from(u32::MAX) - 1 {
             return Err(SsdGeometryError::TooLarge { pages: raw });
@@ -241,6 +241,14 @@ impl ModernGeometry {
             });
         }
         let (cache, held) = (c.write_cache_bytes / page.page_bytes(), c.write_hold_bytes / page.page_bytes());
+        if held > sectors / 2 {
+            let bytes_of = |sectors: u64| sectors.saturating_mul(page.page_bytes());
+            return Err(SsdGeometryError::WriteHold {
+                bytes: c.write_hold_bytes,
+                exported: bytes_of(sectors),
+                most: bytes_of(sectors / 2),
+            });
+        }
         let least = 2 * u64::from(unit) + held;
         if cache < least {
             return Err(SsdGeometryError::WriteCache {
@@ -280,9 +288,12 @@ impl ModernGeometry {
         let planes = u64::from(ssd.planes);
         let reads = u64::from(FLASH_PAGES_PER_WORD_LINE) * planes.div_ceil(2).max(1);
         let word_lines = c.word_lines.map_or_else(|| (u64::from(c.slice_reads) / reads).max(1), u64::from);
-        let superblock = u64::from(ssd.elements) * u64::from(FLASH_PAGES_PER_WORD_LINE) * planes * q * word_lines;
-        let filled = LEAST_SUPERBLOCKS.saturating_sub(c.free_target.into()) * superblock;
-        let least = filled * u64::from(10_000 - ssd.reserve_bp.min(10_000)) / 10_000 / per_block * per_block;
+        // Settings are not checked yet: what is out of all proportion is refused when they are.
+        let factors = [ssd.elements.into(), FLASH_PAGES_PER_WORD_LINE.into(), planes, q, word_lines];
+        let superblock = factors.into_iter().fold(1, u64::saturating_mul);
+        let filled = LEAST_SUPERBLOCKS.saturating_sub(c.free_target.into()).saturating_mul(superblock);
+        let exported = filled.saturating_mul(u64::from(10_000 - ssd.reserve_bp.min(10_000))) / 10_000;
+        let least = exported / per_block * per_block;
         pages.max(least).div_ceil(per_block).saturating_mul(per_block)
     }
 
