@@ -357,12 +357,11 @@ fn origin(
     if let Some(recognised) = found.zip(workload.trace.as_ref()).and_then(|(found, trace)| found.of(trace)) {
         return Ok(Some(of_file(recognised.path.clone(), recognised.format.clone())));
     }
-    let is_refused = |file: &PathBuf| found.is_some_and(|found| found.refusal(file).is_some());
+    let is_refused = |file: &PathBuf| {
+        found.zip(workload.trace.as_ref()).is_some_and(|(found, trace)| found.refusal(file, trace).is_some())
+    };
     let files = workload.candidates(folders);
-    Ok(files
-        .filter(|file| file.is_file() && !(workload.trace.is_some() && is_refused(file)))
-        .map(|file| of_file(file, format.clone()))
-        .next())
+    Ok(files.filter(|file| file.is_file() && !is_refused(file)).map(|file| of_file(file, format.clone())).next())
 }
 
 fn text_of(value: &toml::Value) -> Result<String, ScenarioError> {

@@ -163,11 +163,10 @@ impl FoundTraces {
         files.first().copied()
     }
 
-    /// Returns what speaks against a file: it is named like an original and is none, or cannot be read to its end.
-    pub fn refusal(&self, path: &Path) -> Option<&FoundFile> {
-        let refuses = |file: &&FoundFile| {
-            file.path == path && matches!(file.verdict, TraceVerdict::NotIt { .. } | TraceVerdict::Damaged { .. })
-        };
-        self.files.iter().find(refuses)
+    /// Returns what speaks against taking a file for a trace by its name alone: it is another, a part of it, or cannot be read to its
+    /// end.
+    pub fn refusal(&self, path: &Path, trace: &str) -> Option<&FoundFile> {
+        let is_it = |file: &FoundFile| file.verdict.is_usable() && file.verdict.trace() == Some(trace);
+        self.files.iter().find(|file| file.path == path && !is_it(file))
     }
 }

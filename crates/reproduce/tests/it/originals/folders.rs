@@ -125,6 +125,9 @@ fn papers_run_over_what_is_recognised() {
     fs::remove_file(at("deeper/oltp.trace")).expect("it is there");
     fs::write(at("Fin.spc"), spc(20, 300)).expect("a file");
     assert_eq!(tried(folder.path()), is(false, false));
+    // Nor its beginning.
+    fs::write(at("Fin.spc"), spc(0, 150)).expect("a file");
+    assert_eq!(tried(folder.path()), is(false, false));
     fs::write(at("Fin.spc"), spc(0, 300)).expect("a file");
     assert_eq!(tried(folder.path()), is(true, false));
     let found = search(&catalogue(), None, folder.path(), &|_| {});
