@@ -102,7 +102,7 @@ pub(crate) fn unit(finding: &ClaimFinding) -> &'static str {
 pub(crate) fn claimed(finding: &ClaimFinding) -> String {
     let unit = unit(finding);
     match finding.claim.claimed {
-        [0.0, 0.0] => "equal".into(),
+        [0.0, 0.0] => format!("alike within {} {unit}", finding.claim.likeness()),
         [_, b] if finding.claim.sign_only => if b > 0.0 { "better" } else { "worse" }.into(),
         [a, b] if (a - b).abs() < 1e-9 => format!("{a:+} {unit}"),
         [a, b] => format!("{a:+} to {b:+} {unit}"),
