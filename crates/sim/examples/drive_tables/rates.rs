@@ -11,7 +11,7 @@ use crate::load::{below, unit};
 const PAGES: u64 = 1 << 19;
 
 /// Draws pages: all alike, by Zipf's law, or all of a share of the space.
-enum Draw {
+enum AddressDraw {
     Uniform,
     /// Cumulated weights of ranks.
     Zipf(Vec<f64>),
@@ -19,7 +19,7 @@ enum Draw {
     Share(u32),
 }
 
-impl Draw {
+impl AddressDraw {
     fn zipf(s: f64, pages: u32) -> Self {
         let mut sum = 0.0;
         let weights = (1..=pages).map(|rank| {
@@ -46,7 +46,7 @@ impl Draw {
 
 /// Writes as much as the drive takes, 256 outstanding in order, until its throughput is steady; returns writes a second, and
 /// its write amplification.
-fn most_writes(ssd: &mut Ssd, draw: &Draw, overwrites: u64) -> (f64, f64) {
+fn most_writes(ssd: &mut Ssd, draw: &AddressDraw, overwrites: u64) -> (f64, f64) {
     let pages = ssd.shape().host_pages;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut answered = [0_u64; 256];
@@ -90,7 +90,7 @@ pub fn fill() {
                 config.reserve_bp = 10_000 - gib * 10_000 / 1024;
                 config.collection_write_point = point;
             });
-            print!("| {:.2} ", most_writes(&mut ssd, &Draw::Uniform, 10).1);
+            print!("| {:.2} ", most_writes(&mut ssd, &AddressDraw::Uniform, 10).1);
         }
         println!("| {reference} | {drive} |");
     }
@@ -100,13 +100,13 @@ pub fn fill() {
 pub fn skew() {
     let pages = PAGES as u32;
     let draws = [
-        Draw::zipf(0.8, pages),
-        Draw::zipf(1.0, pages),
-        Draw::Share(800),
-        Draw::Share(600),
-        Draw::Share(400),
-        Draw::Share(200),
-        Draw::Share(100),
+        AddressDraw::zipf(0.8, pages),
+        AddressDraw::zipf(1.0, pages),
+        AddressDraw::Share(800),
+        AddressDraw::Share(600),
+        AddressDraw::Share(400),
+        AddressDraw::Share(200),
+        AddressDraw::Share(100),
     ];
     let rows: [(&str, VictimPolicy, CollectionPoint, u64, [f64; 7]); 6] = [
         (
@@ -145,7 +145,7 @@ pub fn skew() {
                 (modern.victim, modern.write_hold_bytes) = (victim, held << 12);
             })
         };
-        let (uniform, _) = most_writes(&mut new(), &Draw::Uniform, 10);
+        let (uniform, _) = most_writes(&mut new(), &AddressDraw::Uniform, 10);
         print!("| {name} | {uniform:.0} ");
         for (draw, reference) in draws.iter().zip(reference) {
             let (rate, _) = most_writes(&mut new(), draw, 10);

@@ -3,7 +3,7 @@
 use destage_sim::ssd::{ModernConfig, Ssd};
 
 use crate::drive;
-use crate::load::{Measured, OfferedLoad, run};
+use crate::load::{LoadFigures, OfferedLoad, run};
 
 /// Holds a row: writes a second, or 0 for as many as the drive takes, then read p50, p99, p99.9 and write p50, p99, p99.9 in
 /// microseconds of the model's reference, and of the measured drive.
@@ -32,7 +32,7 @@ const P5520: [Row; 8] = [
 ];
 
 /// Runs a load on a copy of the drive.
-pub fn loaded(ssd: &Ssd, writes: f64, seconds: f64) -> Measured {
+pub fn loaded(ssd: &Ssd, writes: f64, seconds: f64) -> LoadFigures {
     let mut ssd = ssd.clone();
     let writes_per_second = (writes > 0.0).then_some(writes);
     let measured = run(&mut ssd, OfferedLoad { writes_per_second, seconds, seed: 1 });
@@ -41,7 +41,7 @@ pub fn loaded(ssd: &Ssd, writes: f64, seconds: f64) -> Measured {
 }
 
 /// Returns the percentiles of reads and writes: of thread 0 below saturation, of the others at saturation.
-fn percentiles(measured: &mut Measured, saturated: bool) -> [f64; 6] {
+fn percentiles(measured: &mut LoadFigures, saturated: bool) -> [f64; 6] {
     let [reads, writes] = &mut measured.times[usize::from(saturated)];
     let mut all = [0.0; 6];
     all[..3].copy_from_slice(&reads.percentiles());

@@ -45,7 +45,7 @@ impl ResponseTimes {
 
 /// Holds what a run measured.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub struct LoadFigures {
     /// Response times of thread 0 and of the others, reads first.
     pub times: [[ResponseTimes; 2]; 2],
     /// Writes a second, of all threads.
@@ -68,13 +68,13 @@ pub struct OfferedLoad {
 }
 
 /// Holds a thread's outstanding requests, when its last one was submitted, and when its next one arrives.
-struct Thread {
+struct LoadThread {
     submitted: u64,
     arrives: f64,
     outstanding: BinaryHeap<Reverse<u64>>,
 }
 
-impl Thread {
+impl LoadThread {
     /// Returns when its next request is submitted: at its arrival, or once one of the outstanding ones is answered.
     fn submits(&self) -> u64 {
         let arrives = self.submitted.max(self.arrives as u64);
@@ -86,24 +86,25 @@ impl Thread {
 }
 
 /// Runs the workload over a whole drive.
-pub fn run(ssd: &mut Ssd, load: OfferedLoad) -> Measured {
+pub fn run(ssd: &mut Ssd, load: OfferedLoad) -> LoadFigures {
     let pages = ssd.shape().host_pages;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(load.seed);
     let others = (THREADS - 1) as f64;
     // Nanoseconds between the arrivals of one thread of the others.
     let interval = load.writes_per_second.map_or(0.0, |writes| others * 0.99e9 / (writes - 5000.0));
-    let mut threads: Vec<Thread> = (0..THREADS)
-        .map(|number| Thread {
+    let mut threads: Vec<LoadThread> = (0..THREADS)
+        .map(|number| LoadThread {
             submitted: 0,
             arrives: if number == 0 { 0.0 } else { -interval * unit(&mut random).ln() },
             outstanding: BinaryHeap::new(),
         })
         .collect();
     let (begin, end) = (load.seconds * 0.2e9, load.seconds * 1.2e9);
-    let mut measured = Measured::default();
+    let mut measured = LoadFigures::default();
     let (mut before, mut done) = (None, [0_u64; 2]);
     loop {
-        let (number, at) = threads.iter().map(Thread::submits).enumerate().min_by_key(|&(_, at)| at).expect("threads");
+        let (number, at) =
+            threads.iter().map(LoadThread::submits).enumerate().min_by_key(|&(_, at)| at).expect("threads");
         if at as f64 >= end {
             break;
         }

@@ -6,7 +6,7 @@ mod load;
 use destage_plan::PageGeometry;
 use destage_sim::ssd::{ModernConfig, ModernDesign, Ssd, SsdConfig, SsdShape, StartState};
 
-use load::{Measured, OfferedLoad, run};
+use load::{LoadFigures, OfferedLoad, run};
 
 /// Returns the preset with so many pages and word lines, changed.
 fn steady(name: &str, pages: u64, word_lines: u32, change: impl Fn(&mut ModernConfig)) -> Ssd {
@@ -18,7 +18,7 @@ fn steady(name: &str, pages: u64, word_lines: u32, change: impl Fn(&mut ModernCo
     Ssd::new(SsdShape::new(config, page).expect("a shape"), StartState::Steady { seed: 1 })
 }
 
-fn loaded(ssd: &Ssd, writes_per_second: Option<f64>, seconds: f64) -> Measured {
+fn loaded(ssd: &Ssd, writes_per_second: Option<f64>, seconds: f64) -> LoadFigures {
     let mut ssd = ssd.clone();
     let measured = run(&mut ssd, OfferedLoad { writes_per_second, seconds, seed: 1 });
     ssd.check().expect("its laws");

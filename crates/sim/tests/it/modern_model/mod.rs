@@ -82,13 +82,13 @@ fn random_drive(random: &mut Xoshiro256PlusPlus) -> (SsdConfig, PageGeometry) {
 }
 
 /// The drive and its model, in the same state.
-struct Pair {
+struct DrivePair {
     ssd: Ssd,
     naive: NaiveDrive,
     pages: u64,
 }
 
-impl Pair {
+impl DrivePair {
     fn new(config: &SsdConfig, page: PageGeometry, start: StartState) -> Option<Self> {
         let shape = SsdShape::new(config.clone(), page).ok()?;
         let pages = u64::from(shape.host_pages);
@@ -152,7 +152,7 @@ fn compare_drive(seed: u64) -> [u64; 2] {
         1 => StartState::Full,
         _ => StartState::Aged { overwrites_pct: 150, seed },
     };
-    let Some(mut pair) = Pair::new(&config, page, start) else { return [0; 2] };
+    let Some(mut pair) = DrivePair::new(&config, page, start) else { return [0; 2] };
     let (pages, hot) = (pair.pages, below(&mut random, pair.pages) + 1);
     let (load, reads) = (one_of(&mut random, &[20_000, 100_000, 700_000]), one_of(&mut random, &[10, 40, 80]));
     let commands = below(&mut random, 2) == 0;

@@ -1,5 +1,10 @@
-//! A drive that was written from the specification of the modern model alone: dies with events that are found by looking at
-//! all of them, blocks that are lists of slots, and everything else found by looking at everything.
+//! Models a modern drive in the plainest way, from its specification: dies with events that are found by looking at all of them,
+//! blocks that are lists of slots, and everything else found by looking at everything.
+//!
+//! Where the specification is silent or can be read in two ways it goes the same way as the simulator, so that no comparison
+//! tells whether that is right: a command takes one slot, `fifo` passes fully valid superblocks over, forced collection
+//! takes whatever gains most, the age of cost-benefit counts the superblock itself, and a second read of a die may pass the
+//! slice that the first one waited for.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +19,7 @@ pub fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
+enum DieWork {
     Slice,
     Program,
     Erase,
@@ -22,7 +27,7 @@ enum Work {
 
 #[derive(Clone, Debug)]
 struct QueuedWork {
-    work: Work,
+    work: DieWork,
     ready: u64,
     left: u64,
     /// Superblock and unit in it, of a program.
@@ -55,7 +60,7 @@ struct EventDie {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+enum SlotUse {
     Free,
     Open,
     Sealed,
@@ -66,7 +71,7 @@ enum Use {
 struct SlotBlock {
     slots: Vec<Option<u64>>,
     written: usize,
-    usage: Use,
+    usage: SlotUse,
     opened: u64,
     erases: u64,
     hosts_in_unit: u64,
@@ -144,8 +149,14 @@ impl NaiveDrive {
             suspended: 0,
             slice_until: 0,
         };
-        let block =
-            SlotBlock { slots: vec![None; s], written: 0, usage: Use::Free, opened: 0, erases: 0, hosts_in_unit: 0 };
+        let block = SlotBlock {
+            slots: vec![None; s],
+            written: 0,
+            usage: SlotUse::Free,
+            opened: 0,
+            erases: 0,
+            hosts_in_unit: 0,
+        };
         Self {
             n,
             planes,
@@ -335,9 +346,9 @@ impl NaiveDrive {
         let (unit, in_unit) = (slot / self.unit, slot % self.unit);
         let own = &self.blocks[block];
         let die = unit % self.n;
-        let is_open = own.usage == Use::Open && own.written / self.unit == unit;
+        let is_open = own.usage == SlotUse::Open && own.written / self.unit == unit;
         let is_recent = own.opened + 2 >= self.opened;
-        let programs = |work: &QueuedWork| work.work == Work::Program && work.unit == (block, unit);
+        let programs = |work: &QueuedWork| work.work == DieWork::Program && work.unit == (block, unit);
         if is_open || is_recent && self.dies[die].queue.iter().any(programs) {
             return hit;
         }
@@ -367,7 +378,7 @@ impl NaiveDrive {
         let starts =
             own.running.or_else(|| in_read.then_some(own.queue.first().map_or(0, |w| w.ready).max(own.free_at)));
         if let (Some(begun), Some(head)) = (starts, own.queue.first().cloned()) {
-            if own.running.is_some() && head.work == Work::Slice {
+            if own.running.is_some() && head.work == DieWork::Slice {
                 s = begun + head.left;
                 own.slice_until = s;
                 Self::happen(own, (s, true));
@@ -392,7 +403,7 @@ impl NaiveDrive {
         end + read
     }
 
-    fn push(&mut self, die: usize, work: Work, takes: u64, t: u64, unit: (usize, usize), frees: u64) {
+    fn push(&mut self, die: usize, work: DieWork, takes: u64, t: u64, unit: (usize, usize), frees: u64) {
         if self.timed {
             self.counts[die].busy += takes;
             self.dies[die].queue.push(QueuedWork { work, ready: t, left: takes, unit, frees, bypassed: 0 });
@@ -405,7 +416,7 @@ impl NaiveDrive {
         let at = self.points[point].unwrap_or_else(|| {
             let at = self.free.pop().expect("a free superblock");
             let block = &mut self.blocks[at];
-            block.usage = Use::Open;
+            block.usage = SlotUse::Open;
             block.written = 0;
             block.opened = self.opened;
             block.hosts_in_unit = 0;
@@ -424,17 +435,17 @@ impl NaiveDrive {
         *(if of_host { &mut counts.host_programs } else { &mut counts.moved }) += 1;
         if (slot + 1).is_multiple_of(self.unit) {
             let frees = std::mem::take(&mut self.blocks[at].hosts_in_unit);
-            self.push(unit % self.n, Work::Program, self.program, t, (at, unit), frees);
+            self.push(unit % self.n, DieWork::Program, self.program, t, (at, unit), frees);
         }
         if slot + 1 == self.s {
-            self.blocks[at].usage = Use::Sealed;
+            self.blocks[at].usage = SlotUse::Sealed;
             self.points[point] = None;
         }
     }
 
     /// Chooses a victim.
     fn choose(&mut self, forced: bool) -> Option<usize> {
-        let sealed: Vec<usize> = (0..self.blocks.len()).filter(|&i| self.blocks[i].usage == Use::Sealed).collect();
+        let sealed: Vec<usize> = (0..self.blocks.len()).filter(|&i| self.blocks[i].usage == SlotUse::Sealed).collect();
         let gains = |i: &usize| self.blocks[*i].valid() < self.s;
         let fewest = |among: &[usize]| among.iter().copied().min_by_key(|&i| (self.blocks[i].valid(), i)).filter(gains);
         let chosen = match self.modern().victim {
@@ -460,7 +471,7 @@ impl NaiveDrive {
             }
         }?;
         let v = self.blocks[chosen].valid() as f64;
-        self.blocks[chosen].usage = Use::Victim;
+        self.blocks[chosen].usage = SlotUse::Victim;
         self.victim = Some((chosen, v / (self.s as f64 - v), 0, 0));
         Some(chosen)
     }
@@ -492,7 +503,7 @@ impl NaiveDrive {
         if !sectors.is_empty() {
             let takes = reads * self.sense + sectors.len() as u64 * self.transfer;
             self.counts[die].gc_time += takes;
-            self.push(die, Work::Slice, takes, t, (0, 0), 0);
+            self.push(die, DieWork::Slice, takes, t, (0, 0), 0);
         }
         for &sector in &sectors {
             self.put(sector, false, t);
@@ -505,9 +516,9 @@ impl NaiveDrive {
             for die in 0..self.n {
                 self.counts[die].erases += 1;
                 self.counts[die].gc_time += self.erase;
-                self.push(die, Work::Erase, self.erase, t, (0, 0), 0);
+                self.push(die, DieWork::Erase, self.erase, t, (0, 0), 0);
             }
-            self.blocks[victim].usage = Use::Free;
+            self.blocks[victim].usage = SlotUse::Free;
             self.blocks[victim].erases += 1;
             self.free.push(victim);
         }
@@ -562,7 +573,7 @@ impl NaiveDrive {
         copy.run_until(now);
         let own = &copy.dies[die];
         let begins_now = Self::next_event(own) == Some((now, false));
-        let is_slice = own.queue.first().is_some_and(|head| head.work == Work::Slice);
+        let is_slice = own.queue.first().is_some_and(|head| head.work == DieWork::Slice);
         now < own.slice_until || is_slice && (own.running.is_some_and(|since| since <= now) || begins_now)
     }
 
