@@ -12,8 +12,8 @@
 //!                             ──► Err(hang up)  close; what there is to send was meant before
 //! ```
 //!
-//! What [`output`](NbdServer::output) gives are whole messages, to be sent between others that the
-//! owner makes with its [`NbdSession`]. Who does not send it is soon asked to: what is held for a
+//! [`output`](NbdServer::output) returns whole messages, to be sent between others that the owner makes
+//! with its [`NbdSession`]. Who does not send it is soon asked to: what is held for a
 //! client is bounded, whatever comes in. How many requests are under way at a time, and how long a
 //! client may keep silent, is the owner's affair.
 
@@ -147,7 +147,7 @@ impl NbdServer {
         }
     }
 
-    /// What was agreed on; nothing before [`ServerEvent::Started`].
+    /// Returns what was agreed on; nothing before [`ServerEvent::Started`].
     pub const fn session(&self) -> Option<&NbdSession> {
         self.session.as_ref()
     }

@@ -2,7 +2,7 @@
 //! not made durable. Most of the moments that are kept are starts of their own: what is left is
 //! opened by the same code, served a little, now and then cut again, stopped, and looked at.
 //!
-//! What a host may see is the [`SectorModel`]'s to say, as it is for `Memory`. Beyond that a start finds
+//! The [`SectorModel`] decides what a host may see, as it does for `MemoryExecutor`. Beyond that a start finds
 //! no member lost that was not; it is refused only inside the documented window; after a clean stop
 //! rows are consistent, byte by byte, and the next start has nothing to recover.
 

@@ -122,7 +122,7 @@ impl Default for DeviceOptions {
     }
 }
 
-/// What [`FileExecutor::create`](crate::FileExecutor::create) does about files that exist.
+/// Tells [`FileExecutor::create`](crate::FileExecutor::create) what to do about files that exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingFiles {
     /// Nothing is made if one does.

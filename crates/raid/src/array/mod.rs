@@ -625,7 +625,7 @@ impl RaidArray {
         none
     }
 
-    /// What writes have [waited](WriteApproach::Waits) for above is done, or flushes.
+    /// Wakes writes and flushes that have [waited](WriteApproach::Waits) for something above that is done now.
     pub fn try_again(&mut self, versions: &mut dyn PageVersions, out: &mut Out) {
         self.begin_round(versions, out);
         self.wake(out);

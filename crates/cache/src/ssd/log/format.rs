@@ -18,9 +18,11 @@ pub struct LogFormat {
 }
 
 impl LogFormat {
-    /// What follows a log that got as far as this: [`MetadataLog::next_page`] and
-    /// [`MetadataLog::last_sequence`], zeros if there was none. Sequences of entries go on, since the
-    /// NVRAM may have some.
+    /// Returns the format of the log that follows one which got as far as [`MetadataLog::next_page`] and
+    /// [`MetadataLog::last_sequence`], zeros if there was none. Sequences of entries go on, since the NVRAM may have some.
+    ///
+    /// # Errors
+    /// If there can be no log of this shape.
     pub fn after(shape: LogShape, next_page: u64, last_sequence: u64) -> Result<Self, ShapeError> {
         shape.check()?;
         let pages = u64::from(shape.pages);

@@ -92,7 +92,7 @@ impl<C: Controller> FileExecutor<C> {
         !self.group_commit.is_open()
     }
 
-    /// Who asks the operating system for what devices do; never [`IoBackend::Auto`].
+    /// Returns the I/O backend in use; never [`IoBackend::Auto`].
     pub const fn io(&self) -> IoBackend {
         if self.ring.is_some() { IoBackend::Ring } else { IoBackend::Threads }
     }

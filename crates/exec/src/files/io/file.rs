@@ -159,7 +159,8 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     /// Lets others take it, though it may be open a little longer. Nothing more is asked of it.
     fn unlock(&self) {}
 
-    /// What a [`IoRing`](crate::IoRing) of the kernel's knows it by, if it does. The same as long as the file is open.
+    /// Returns the descriptor by which the kernel's [`IoRing`](crate::IoRing) knows the file, if it does. It stays the same while
+    /// the file is open.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -41,13 +41,13 @@ pub(crate) trait PoolWorker: Send + 'static {
 /// pool is closed: what they are at work on is finished, what they have not begun never is. Nobody
 /// waits for them unless by [`end`](Self::end).
 pub(crate) struct WorkerPool<W: PoolWorker> {
-    by: By<W>,
+    by: PoolWorkers<W>,
     /// Commands without a result so far.
     in_flight: usize,
     depth: usize,
 }
 
-enum By<W: PoolWorker> {
+enum PoolWorkers<W: PoolWorker> {
     Threads {
         port: Arc<CommandPort<W::Command, W::Done>>,
         wakeup: Arc<LoopWakeup>,
@@ -107,13 +107,21 @@ impl<W: PoolWorker> WorkerPool<W> {
             }
         }
         let (wakeup, moved) = (Arc::clone(wakeup), Instant::now());
-        Ok(Self { by: By::Threads { port, wakeup, threads, panicked: false, moved, kept }, in_flight: 0, depth })
+        Ok(Self {
+            by: PoolWorkers::Threads { port, wakeup, threads, panicked: false, moved, kept },
+            in_flight: 0,
+            depth,
+        })
     }
 
     /// Has the main loop do the work, at most `depth` commands at a time.
     pub(crate) fn in_line(depth: usize, workers: Vec<W>) -> Self {
         let workers = workers.into_iter().map(|worker| InLine { worker, taken: VecDeque::new() }).collect();
-        Self { by: By::MainLoop { workers, commands: VecDeque::new(), results: VecDeque::new() }, in_flight: 0, depth }
+        Self {
+            by: PoolWorkers::MainLoop { workers, commands: VecDeque::new(), results: VecDeque::new() },
+            in_flight: 0,
+            depth,
+        }
     }
 
     /// Waits for the end of these threads, which have said that they end.
@@ -121,7 +129,7 @@ impl<W: PoolWorker> WorkerPool<W> {
     /// # Panics
     /// As a thread did, if one did, and again whenever something is under way.
     fn join(&mut self, ended: u32) {
-        let By::Threads { threads, panicked, .. } = &mut self.by else { return };
+        let PoolWorkers::Threads { threads, panicked, .. } = &mut self.by else { return };
         // Its panic was caught and the pool is used all the same: what that thread had taken is
         // never done.
         assert!(!*panicked || self.in_flight == 0, "a thread that panicked brings no more results");
@@ -150,27 +158,29 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
         debug_assert!(self.has_room(), "the caller looks for room");
         self.in_flight += 1;
         match &mut self.by {
-            By::Threads { port, moved, .. } => {
+            PoolWorkers::Threads { port, moved, .. } => {
                 if self.in_flight == 1 {
                     *moved = Instant::now();
                 }
                 port.send(command);
             }
-            By::MainLoop { commands, .. } => commands.push_back(command),
+            PoolWorkers::MainLoop { commands, .. } => commands.push_back(command),
         }
     }
 
     fn stuck(&self) -> Duration {
         match &self.by {
-            By::Threads { moved, .. } if self.is_busy() => moved.elapsed(),
+            PoolWorkers::Threads { moved, .. } if self.is_busy() => moved.elapsed(),
             _ => Duration::ZERO,
         }
     }
 
     fn ready(&self) -> usize {
         match &self.by {
-            By::MainLoop { workers, commands, .. } => workers.iter().filter(|one| one.can_go_on(commands)).count(),
-            By::Threads { .. } => 0,
+            PoolWorkers::MainLoop { workers, commands, .. } => {
+                workers.iter().filter(|one| one.can_go_on(commands)).count()
+            }
+            PoolWorkers::Threads { .. } => 0,
         }
     }
 
@@ -180,7 +190,7 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
             return;
         }
         let chosen = choose(ready);
-        let By::MainLoop { workers, commands, results } = &mut self.by else { return };
+        let PoolWorkers::MainLoop { workers, commands, results } = &mut self.by else { return };
         let Some(one) = workers.iter_mut().filter(|one| one.can_go_on(commands)).nth(chosen) else { return };
         if one.taken.is_empty() {
             let count = 1 + choose(commands.len().min(W::MOST));
@@ -192,14 +202,14 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
     fn results(&mut self, into: &mut VecDeque<W::Done>) {
         let before = into.len();
         let ended = match &mut self.by {
-            By::Threads { port, moved, .. } => {
+            PoolWorkers::Threads { port, moved, .. } => {
                 let ended = port.results(into);
                 if into.len() > before {
                     *moved = Instant::now();
                 }
                 ended
             }
-            By::MainLoop { results, .. } => {
+            PoolWorkers::MainLoop { results, .. } => {
                 into.append(results);
                 0
             }
@@ -212,8 +222,8 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
 
     fn close(&mut self) -> VecDeque<W::Command> {
         let left = match &mut self.by {
-            By::Threads { port, .. } => port.close(),
-            By::MainLoop { workers, commands, .. } => {
+            PoolWorkers::Threads { port, .. } => port.close(),
+            PoolWorkers::MainLoop { workers, commands, .. } => {
                 // Those that hang have begun one each.
                 for one in workers.iter_mut().filter(|one| one.taken.is_empty() && !one.worker.is_ready()) {
                     one.taken.extend(commands.pop_front());
@@ -227,7 +237,7 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
 
     fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
         self.close();
-        let By::Threads { port, wakeup, threads, kept, .. } = &mut self.by else { return };
+        let PoolWorkers::Threads { port, wakeup, threads, kept, .. } = &mut self.by else { return };
         let all = u32::MAX >> (u32::BITS - threads.len() as u32);
         let mut ended = port.results(&mut VecDeque::new());
         while ended != all {
