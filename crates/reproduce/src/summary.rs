@@ -73,9 +73,9 @@ impl PaperSummary {
     /// Returns the page.
     pub fn markdown(&self) -> String {
         let mut out = String::from(
-            "# Reproduction: what papers claim, and what destage measures\n\nWritten by `make reproduce`, which also writes every claim on \
-             every workload, all figures and `claims.csv` to `out/reproduction`; the same bytes on every run and machine, given the same \
-             traces.\n\n",
+            "# Reproduction: what papers claim, and what destage measures\n\nWritten by `destage reproduce --summary`; `--markdown` and \
+             `--report` write every claim on every workload, all figures and `claims.csv`. The same bytes on every run and machine, given the \
+             same traces.\n\n",
         );
         if self.quick {
             let _ = writeln!(out, "**{}**\n", report::QUICK);
