@@ -8,11 +8,10 @@ use destage_report::{breakable, escaped};
 use super::markdown;
 use super::strip::{self, StripScale};
 use crate::grade::ClaimGrade;
-use crate::paper::WorkloadProvenance;
+use crate::paper::{PaperClaim, WorkloadProvenance};
 use crate::reasons;
 use crate::report::{
-    VALUE_COLUMNS, by_policy, claimed, measured, number, other_assumptions, values, verdict, what, with_others,
-    workloads,
+    VALUE_COLUMNS, by_policy, claimed, measured, other_assumptions, values, verdict, what, with_others, workloads,
 };
 use crate::reproduce::{ClaimFinding, PaperReproduction};
 
@@ -48,8 +47,8 @@ pub(super) fn claims(html: &mut String, reproduction: &PaperReproduction<'_>, ne
              <td class=\"grade\"><i class=\"{grade}\"></i> {}</td><td class=\"what\">{}</td>\
              <td class=\"pair\" data-head=\"claimed\">{}</td><td class=\"pair\" data-head=\"measured\"><strong>{}</strong>\
              <span class=\"note\">{}</span></td><td>{}</td></tr>",
-            escaped(&number(finding)),
-            escaped(&claim.place),
+            escaped(&claim.id),
+            escaped(&place_of(claim)),
             escaped(&verdict(finding)),
             breakable(&what(finding)),
             escaped(&claimed(finding)),
@@ -90,17 +89,25 @@ pub(super) fn claims(html: &mut String, reproduction: &PaperReproduction<'_>, ne
     }
 }
 
+/// Says where the paper makes a claim, and of which claim it is another reading.
+fn place_of(claim: &PaperClaim) -> String {
+    let reading = claim.reading_of.as_ref().map_or_else(String::new, |main| format!("; another reading of {main}"));
+    format!("{}{reading}", claim.place)
+}
+
 /// Why claims fail, each reason with the claims that it explains.
 pub(super) fn reasons(html: &mut String, reproduction: &PaperReproduction<'_>, nearest: &[&ClaimFinding<'_>]) {
     let short = nearest.iter().filter(|finding| !finding.grade().is_whole()).count();
     if short == 0 {
         return;
     }
+    let of_paper = || nearest.iter().filter(|finding| finding.claim.reading_of.is_none());
+    let (counted, whole) = (of_paper().count(), of_paper().filter(|finding| finding.grade().is_whole()).count());
     let _ = write!(
         html,
-        "<h3 id=\"reasons-{}\">Why {short} of {} do not hold as claimed</h3>\n<dl class=\"reasons\">",
+        "<h3 id=\"reasons-{}\">Why {} of {counted} do not hold as claimed</h3>\n<dl class=\"reasons\">",
         escaped(&reproduction.paper.name),
-        nearest.len()
+        counted - whole
     );
     for (claims, reason) in reasons::reasons(reproduction) {
         let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escaped(&claims), markdown::html(&reason));
