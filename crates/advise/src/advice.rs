@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use destage_report::findings::{Found, Gravity, found};
-use destage_report::{Judge, ReportRun, device_words};
+use destage_report::findings::{FoundWarnings, WarningGravity, found};
+use destage_report::{ReportRun, RunJudge, device_words};
 use destage_sim::measure::{ResultVersion, record};
 
 use crate::PlaceSearch;
@@ -113,7 +113,7 @@ fn share(more: f64, than: f64) -> Option<f64> {
 
 impl TraceAdvice {
     pub(crate) fn new(
-        judge: Judge,
+        judge: RunJudge,
         outcome: &SearchOutcome<ReportRun>,
         considered: ConsideredRuns<'_>,
         other: Option<&(PlaceSearch, SearchOutcome<ReportRun>)>,
@@ -200,7 +200,7 @@ impl TraceAdvice {
     }
 }
 
-fn half(judge: Judge, best: Option<f64>, runner_up: Option<f64>) -> HalfTrace {
+fn half(judge: RunJudge, best: Option<f64>, runner_up: Option<f64>) -> HalfTrace {
     let lost = best.and_then(|best| share(best, runner_up.map_or(best, |other| other.min(best))));
     HalfTrace { best: best.map(|cost| judge.value(cost)), runner_up: runner_up.map(|cost| judge.value(cost)), lost }
 }
@@ -208,7 +208,7 @@ fn half(judge: Judge, best: Option<f64>, runner_up: Option<f64>) -> HalfTrace {
 /// Tells what confidence rests on.
 struct AdviceTrust<'a> {
     halves: &'a [HalfTrace],
-    findings: &'a [Found],
+    findings: &'a [FoundWarnings],
     /// Tells whether enough requests lie beyond the percentile that decides, if one does.
     has_tail: bool,
 }
@@ -219,8 +219,8 @@ impl AdviceTrust<'_> {
     fn confidence(&self) -> &'static str {
         let lost = self.halves.iter().map(|half| half.lost.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
         let of = |gravity| self.findings.iter().filter(|found| found.severity == gravity).count();
-        let weak = of(Gravity::Weak);
-        if of(Gravity::Void) > 0 || weak >= MANY_WEAK || lost > LOST[1] || !self.has_tail {
+        let weak = of(WarningGravity::Weak);
+        if of(WarningGravity::Void) > 0 || weak >= MANY_WEAK || lost > LOST[1] || !self.has_tail {
             "low"
         } else if weak > 0 || self.halves.is_empty() || lost > LOST[0] {
             "fair"
@@ -236,10 +236,10 @@ mod tests {
 
     #[test]
     fn confidence_counts_warnings() {
-        use Gravity::{Note, Void, Weak};
+        use WarningGravity::{Note, Void, Weak};
 
         let half = |lost| HalfTrace { best: Some(1.0), runner_up: Some(1.0), lost };
-        let finding = |severity| Found {
+        let finding = |severity| FoundWarnings {
             kind: String::new(),
             severity,
             runs: vec![0],
@@ -247,7 +247,7 @@ mod tests {
             is_same: true,
             mend: None,
         };
-        let of = |lost: &[f64], gravities: &[Gravity], has_tail| {
+        let of = |lost: &[f64], gravities: &[WarningGravity], has_tail| {
             let halves: Vec<_> = lost.iter().map(|lost| half(Some(*lost))).collect();
             let findings: Vec<_> = gravities.iter().map(|gravity| finding(*gravity)).collect();
             AdviceTrust { halves: &halves, findings: &findings, has_tail }.confidence()

@@ -6,15 +6,15 @@ use destage_cache::host_caches;
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{self, EvictionUnit};
 use destage_report::findings::found;
-use destage_report::{Judge, Objective, ReportRun};
+use destage_report::{RankingObjective, ReportRun, RunJudge};
 use destage_scenario::keys;
 use destage_scenario::keys::cache::{CACHE, POLICY};
 use destage_scenario::keys::host::PER_VOLUME;
 use destage_scenario::keys::output::{CSV, LATENCY_LOG};
-use destage_scenario::sim::{self, Requests};
-use destage_scenario::{Settings, Simulation, simulation};
-use destage_sim::experiment::{Capacity, Progress, Resources};
-use destage_sim::input::Extent;
+use destage_scenario::sim::{self, SimulatedRequests};
+use destage_scenario::{DescribedSimulation, ScenarioSettings, simulation};
+use destage_sim::experiment::{DeviceCapacity, RunProgress, RunResources};
+use destage_sim::input::TouchedExtent;
 use destage_sweep::{RemoteRunner, SweepGroup, elsewhere};
 
 use crate::search::{self, PolicyComplexity, SearchedRequests};
@@ -29,23 +29,28 @@ const UNKNOWN: PolicyComplexity =
 /// Simulations by settings.
 pub(crate) struct SimulationBench<'a> {
     /// But for policies and sizes.
-    pub(crate) settings: Settings,
-    pub(crate) requests: &'a Requests,
-    pub(crate) objective: Option<Objective>,
-    pub(crate) resources: Resources<'static>,
+    pub(crate) settings: ScenarioSettings,
+    pub(crate) requests: &'a SimulatedRequests,
+    pub(crate) objective: Option<RankingObjective>,
+    pub(crate) resources: RunResources<'static>,
     /// In bytes, ascending.
     pub(crate) sizes: Vec<u64>,
     pub(crate) watch: &'a dyn AdviceWatch,
     /// Who simulates, unless that is done here.
     pub(crate) on: Option<&'a dyn RemoteRunner>,
     /// What all requests touch, once that is known and if it decides how large devices are.
-    pub(crate) extent: Cell<Option<Extent>>,
+    pub(crate) extent: Cell<Option<TouchedExtent>>,
     /// Once there is a run that tells.
-    pub(crate) judge: Cell<Option<Judge>>,
+    pub(crate) judge: Cell<Option<RunJudge>>,
 }
 
 impl SimulationBench<'_> {
-    fn settings(&self, policies: &[String], sizes: &[u64], part: SearchedRequests) -> Result<Settings, AdviseError> {
+    fn settings(
+        &self,
+        policies: &[String],
+        sizes: &[u64],
+        part: SearchedRequests,
+    ) -> Result<ScenarioSettings, AdviseError> {
         let mut settings = self.settings.clone();
         settings.flag(POLICY.name(), policies.to_vec())?;
         settings.flag(CACHE.name(), sizes.iter().map(u64::to_string).collect())?;
@@ -59,7 +64,7 @@ impl SimulationBench<'_> {
     pub(crate) fn check(&self, policy: &str, sizes: &[u64]) -> Result<(), AdviseError> {
         let settings = self.settings(&[policy.to_owned()], sizes, SearchedRequests::Whole)?;
         // That of an array checks itself.
-        if let Simulation::Buffers(experiment) = simulation(&settings, self.requests)? {
+        if let DescribedSimulation::Buffers(experiment) = simulation(&settings, self.requests)? {
             experiment.check()?;
         }
         Ok(())
@@ -85,7 +90,7 @@ impl SimulationBench<'_> {
         if let Some(run) = runs.first()
             && self.judge.get().is_none()
         {
-            self.judge.set(Some(Judge::new(run, self.objective)));
+            self.judge.set(Some(RunJudge::new(run, self.objective)));
         }
         Ok(runs)
     }
@@ -94,8 +99,8 @@ impl SimulationBench<'_> {
     fn elsewhere(
         &self,
         other: &dyn RemoteRunner,
-        settings: &Settings,
-        requests: &Requests,
+        settings: &ScenarioSettings,
+        requests: &SimulatedRequests,
         policies: &[String],
     ) -> Result<Vec<ReportRun>, AdviseError> {
         let group = |policy: &String| {
@@ -107,7 +112,7 @@ impl SimulationBench<'_> {
         let runs = groups.iter().map(|group| group.runs() as u32).sum();
         let ended = |policies: usize| {
             let share = policies as f64 / groups.len() as f64;
-            self.watch.show(Progress { share: Some(share), runs, ended: (0, runs), ..Progress::default() });
+            self.watch.show(RunProgress { share: Some(share), runs, ended: (0, runs), ..RunProgress::default() });
         };
         ended(0);
         let brought = elsewhere(&groups, other, &ended)?;
@@ -117,8 +122,8 @@ impl SimulationBench<'_> {
     /// Simulates here.
     fn here(
         &self,
-        settings: &Settings,
-        requests: &Requests,
+        settings: &ScenarioSettings,
+        requests: &SimulatedRequests,
         part: SearchedRequests,
     ) -> Result<Vec<ReportRun>, AdviseError> {
         let mut passes = 0;
@@ -133,20 +138,24 @@ impl SimulationBench<'_> {
             // What all requests touch is looked at once.
             if self.extent.get().is_none() {
                 self.extent.set(match &simulation {
-                    Simulation::Buffers(experiment) => experiment.extent(self.resources, &mut open, &progress)?,
-                    Simulation::Array(experiment) => experiment.extent(self.resources, &mut open, &progress)?,
+                    DescribedSimulation::Buffers(experiment) => {
+                        experiment.extent(self.resources, &mut open, &progress)?
+                    }
+                    DescribedSimulation::Array(experiment) => {
+                        experiment.extent(self.resources, &mut open, &progress)?
+                    }
                 });
             }
             if let Some(extent) = self.extent.get() {
-                simulation.replay_mut().capacity = Capacity::Of(extent);
+                simulation.replay_mut().capacity = DeviceCapacity::Of(extent);
             }
         }
         Ok(match simulation {
-            Simulation::Buffers(experiment) => {
+            DescribedSimulation::Buffers(experiment) => {
                 let report = experiment.run(self.resources, &mut open, &progress)?;
                 report.results.iter().map(ReportRun::of_buffer).collect()
             }
-            Simulation::Array(experiment) => {
+            DescribedSimulation::Array(experiment) => {
                 let report = experiment.run(self.resources, &mut open, &progress)?;
                 report.results.iter().map(ReportRun::of_array).collect()
             }
@@ -213,7 +222,7 @@ impl search::RunSupplier for SimulationBench<'_> {
 }
 
 /// The settings that say how sizes, policies and files are given to `destage sim`, and have no meaning here.
-pub(crate) fn refuse(settings: &Settings) -> Result<(), AdviseError> {
+pub(crate) fn refuse(settings: &ScenarioSettings) -> Result<(), AdviseError> {
     let instead = [
         (CACHE.key(), "sizes are looked for, up to --budget"),
         (CSV.key(), "what was simulated is on the page, see --report"),
@@ -227,6 +236,6 @@ pub(crate) fn refuse(settings: &Settings) -> Result<(), AdviseError> {
 }
 
 /// What the requests are read with.
-pub(crate) fn resources(settings: &Settings) -> Result<Resources<'static>, AdviseError> {
+pub(crate) fn resources(settings: &ScenarioSettings) -> Result<RunResources<'static>, AdviseError> {
     Ok(sim::resources(settings)?)
 }

@@ -4,7 +4,7 @@ use destage_cache::{CacheMedium, host_caches, host_caches_of};
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{self, layers, policies};
 use destage_scenario::keys::cache::POLICY;
-use destage_scenario::{Settings, Simulation};
+use destage_scenario::{DescribedSimulation, ScenarioSettings};
 use destage_sim::array::ArrayExperiment;
 
 use crate::AdviseError;
@@ -60,8 +60,8 @@ impl CachePlace {
 
 /// Lists all policies of a place that hold something, each also in every layer, or those that the settings name.
 pub(crate) fn named(
-    settings: &Settings,
-    simulation: &Simulation,
+    settings: &ScenarioSettings,
+    simulation: &DescribedSimulation,
     place: CachePlace,
 ) -> Result<AdviceCandidates, AdviseError> {
     let mut given = if POLICY.is_given(settings) { Some(POLICY.all(settings)?) } else { None };
@@ -69,8 +69,8 @@ pub(crate) fn named(
         given.retain(|policy| place.has(medium_of(policy)));
     }
     let all = match simulation {
-        Simulation::Buffers(_) => policies().iter().map(|policy| (policy.name, policy.is_sized())).collect(),
-        Simulation::Array(experiment) => of_array(experiment, place),
+        DescribedSimulation::Buffers(_) => policies().iter().map(|policy| (policy.name, policy.is_sized())).collect(),
+        DescribedSimulation::Array(experiment) => of_array(experiment, place),
     };
     let bare = all.iter().find(|(_, sized)| !sized).map(|(name, _)| (*name).to_owned());
     let sized = all.into_iter().filter(|(_, sized)| *sized).map(|(name, _)| name.to_owned());

@@ -20,17 +20,17 @@ pub use sizes::{CacheBudgets, SizeBudget};
 use advice::ConsideredRuns;
 use bench::SimulationBench;
 use candidates::{CachePlace, LeftOut};
-use destage_report::{Judge, Objective, ReportRun};
+use destage_report::{RankingObjective, ReportRun, RunJudge};
 use destage_scenario::keys::array::{ARRAY, CACHE_DEVICE};
 use destage_scenario::keys::cache::CACHE;
 use destage_scenario::keys::device::DEVICE;
 use destage_scenario::keys::host::HOST;
 use destage_scenario::keys::output::OBJECTIVE;
 use destage_scenario::keys::ssd::PRESET;
-use destage_scenario::sim::Requests;
-use destage_scenario::{Settings, Simulation, simulation};
+use destage_scenario::sim::SimulatedRequests;
+use destage_scenario::{DescribedSimulation, ScenarioSettings, simulation};
 use destage_sim::curve;
-use destage_sim::experiment::Progress;
+use destage_sim::experiment::RunProgress;
 use destage_sweep::RemoteRunner;
 use search::{AS_GOOD, SearchError, SearchOutcome, SearchSpace, search};
 
@@ -61,7 +61,7 @@ pub trait AdviceWatch: Sync {
     /// This is what comes now.
     fn begin(&self, stage: AdviceStage);
     /// So far it is.
-    fn show(&self, progress: Progress);
+    fn show(&self, progress: RunProgress);
 }
 
 /// Advice with the runs that it rests on.
@@ -72,12 +72,12 @@ pub struct AdvisedRuns {
     /// Every run over all requests, which are those of `destage sim`.
     pub runs: Vec<ReportRun>,
     /// What they were judged by.
-    pub judge: Judge,
+    pub judge: RunJudge,
 }
 
 /// Has buffers be inside an SSD unless something else is asked for, and each SSD, that of a cache before an array too, be a
 /// current drive unless another is named.
-fn settle_device(settings: &mut Settings) -> Result<(), AdviseError> {
+fn settle_device(settings: &mut ScenarioSettings) -> Result<(), AdviseError> {
     let is_array = ARRAY.is_given(settings);
     if !is_array && !DEVICE.is_given(settings) {
         settings.flag(DEVICE.name(), vec!["ssd".to_owned()])?;
@@ -100,11 +100,11 @@ struct PlaceSearch {
 ///
 /// # Errors
 /// If there is NVRAM for a cache, and none could be in it.
-fn places(looked: &Simulation, budgets: CacheBudgets) -> Result<&'static [CachePlace], AdviseError> {
+fn places(looked: &DescribedSimulation, budgets: CacheBudgets) -> Result<&'static [CachePlace], AdviseError> {
     match looked {
         _ if budgets.nvram.is_none() => Ok(&[CachePlace::Only]),
-        Simulation::Array(_) => Ok(&[CachePlace::Device, CachePlace::Nvram]),
-        Simulation::Buffers(_) => {
+        DescribedSimulation::Array(_) => Ok(&[CachePlace::Device, CachePlace::Nvram]),
+        DescribedSimulation::Buffers(_) => {
             let why = "a buffer inside an SSD has no use for it; give an array, whose caches may be in the NVRAM";
             Err(AdviseError::Asked(format!("{NVRAM_BUDGET}: {why}")))
         }
@@ -120,8 +120,8 @@ fn places(looked: &Simulation, budgets: CacheBudgets) -> Result<&'static [CacheP
 /// # Errors
 /// Where the settings are wrong, the trace cannot be read, several times, or no run is a result.
 pub fn advise(
-    mut settings: Settings,
-    mut requests: Requests,
+    mut settings: ScenarioSettings,
+    mut requests: SimulatedRequests,
     budgets: CacheBudgets,
     on: Option<&dyn RemoteRunner>,
     watch: &dyn AdviceWatch,
@@ -134,7 +134,7 @@ pub fn advise(
         )));
     }
     settle_device(&mut settings)?;
-    let objective = OBJECTIVE.optional_by(&settings, Objective::named)?;
+    let objective = OBJECTIVE.optional_by(&settings, RankingObjective::named)?;
     let resources = bench::resources(&settings)?;
     watch.begin(AdviceStage { part: SearchedRequests::Whole, policies: 0, sizes: 0 });
     destage_scenario::count(&settings, &mut requests, &mut |_, _| ())?;

@@ -1,12 +1,12 @@
 //! The sizes that are considered.
 
-use destage_scenario::{CacheSize, Size, chosen};
-use destage_sim::curve::Found;
+use destage_scenario::{CacheSize, RelativeSize, chosen};
+use destage_sim::curve::PassFindings;
 
 use crate::AdviseError;
 
 /// Tells how large something may be.
-pub type SizeBudget = Size;
+pub type SizeBudget = RelativeSize;
 
 /// Tells how large caches may be.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +34,11 @@ const SIZES: u32 = 22;
 ///
 /// # Errors
 /// Where no page comes back and nothing says how large it may be; the error names the option.
-pub(crate) fn considered(budget: Option<SizeBudget>, option: &str, found: &Found) -> Result<Vec<u64>, AdviseError> {
+pub(crate) fn considered(
+    budget: Option<SizeBudget>,
+    option: &str,
+    found: &PassFindings,
+) -> Result<Vec<u64>, AdviseError> {
     let page = found.footprint.page_bytes;
     let wrong = |right: String| AdviseError::Asked(format!("{option}: {right}"));
     let largest = if let Some(size) = budget {
@@ -49,7 +53,7 @@ pub(crate) fn considered(budget: Option<SizeBudget>, option: &str, found: &Found
     if largest < 2 {
         return Err(wrong(format!("a size of at least two pages of {page} B")));
     }
-    let [smallest, largest] = [(largest / SPAN).max(1), largest].map(|pages| Size::Bytes(pages * page));
+    let [smallest, largest] = [(largest / SPAN).max(1), largest].map(|pages| RelativeSize::Bytes(pages * page));
     let mut sizes = chosen(&[CacheSize::Range(smallest, largest, SIZES)], page, Some(found)).map_err(wrong)?;
     if let [rest @ .., _] = &mut sizes[..] {
         for size in rest {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use destage_advise::search::AS_GOOD;
 use destage_advise::{AdviceDoubt, AdvisedChoice, HalfTrace, INSTEAD, OtherPlace, TraceAdvice};
-use destage_report::{Judge, PageAdvice, ahead, show_size};
+use destage_report::{PageAdvice, RunJudge, ahead, show_size};
 use destage_scenario::quantity::show_count;
 
 use crate::screen::TerminalScreen;
@@ -95,7 +95,7 @@ fn named(choices: &[&AdvisedChoice], name: impl Fn(&AdvisedChoice) -> String) ->
 }
 
 /// Returns what another shows, and how that compares with what is advised.
-fn beside(judge: Judge, best: &AdvisedChoice, other: &AdvisedChoice) -> String {
+fn beside(judge: RunJudge, best: &AdvisedChoice, other: &AdvisedChoice) -> String {
     match (best.value, other.value) {
         (_, None) => "does not keep up with the requests".to_owned(),
         (None, Some(value)) => judge.told(value),
@@ -105,7 +105,7 @@ fn beside(judge: Judge, best: &AdvisedChoice, other: &AdvisedChoice) -> String {
 }
 
 /// What the halves say of the choice.
-fn halves(judge: Judge, halves: &[HalfTrace]) -> String {
+fn halves(judge: RunJudge, halves: &[HalfTrace]) -> String {
     let told = |value: Option<f64>| value.map_or_else(|| "no result".to_owned(), |value| judge.told(value));
     let each = halves
         .iter()
@@ -115,7 +115,7 @@ fn halves(judge: Judge, halves: &[HalfTrace]) -> String {
 }
 
 /// What the confidence rests on.
-fn confidence(judge: Judge, advice: &TraceAdvice) -> String {
+fn confidence(judge: RunJudge, advice: &TraceAdvice) -> String {
     let lost = advice.halves.iter().try_fold(0.0, |most: f64, half| Some(most.max(half.lost?)));
     let level = &*advice.confidence;
     let of_halves = match (advice.halves.is_empty(), lost) {
@@ -130,7 +130,7 @@ fn confidence(judge: Judge, advice: &TraceAdvice) -> String {
 }
 
 /// Returns what the advice is for, then what it rests on: each with a name.
-fn facts(judge: Judge, advice: &TraceAdvice) -> [Vec<(&'static str, String)>; 2] {
+fn facts(judge: RunJudge, advice: &TraceAdvice) -> [Vec<(&'static str, String)>; 2] {
     let best = &advice.best;
     let order = if judge.is_more_better() { "highest" } else { "lowest" };
     let all = if advice.budget_bytes >= advice.footprint_bytes { ", which is all that is touched" } else { "" };
@@ -197,7 +197,7 @@ fn facts(judge: Judge, advice: &TraceAdvice) -> [Vec<(&'static str, String)>; 2]
 }
 
 /// Writes the advice.
-pub fn text(screen: &mut TerminalScreen, judge: Judge, advice: &TraceAdvice) -> io::Result<()> {
+pub fn text(screen: &mut TerminalScreen, judge: RunJudge, advice: &TraceAdvice) -> io::Result<()> {
     let [asked, rests] = facts(judge, advice);
     let write =
         |screen: &mut TerminalScreen, (name, text): &(&str, String)| screen.paragraph(&format!("{name:12}"), text);
@@ -215,7 +215,7 @@ pub fn text(screen: &mut TerminalScreen, judge: Judge, advice: &TraceAdvice) -> 
 }
 
 /// Returns the same for the head of a page.
-pub fn page(judge: Judge, advice: &TraceAdvice) -> PageAdvice {
+pub fn page(judge: RunJudge, advice: &TraceAdvice) -> PageAdvice {
     let [asked, rests] = facts(judge, advice);
     let (answer, rests) = rests.split_first().expect("the answer comes first");
     let facts = asked
@@ -273,7 +273,7 @@ fn size_columns(advice: &TraceAdvice) -> [&str; 5] {
 }
 
 /// Returns the best at each size, after what holds nothing, and whether it is what is advised.
-fn size_rows(judge: Judge, advice: &TraceAdvice) -> impl Iterator<Item = ([String; 5], bool)> {
+fn size_rows(judge: RunJudge, advice: &TraceAdvice) -> impl Iterator<Item = ([String; 5], bool)> {
     advice.bare.iter().chain(&advice.sizes).map(move |choice| {
         let is_best = choice.cache_bytes == advice.best.cache_bytes;
         let of_touched = |bytes: u64| format!("{:.2}", 100.0 * bytes as f64 / advice.footprint_bytes.max(1) as f64);
@@ -290,7 +290,7 @@ fn size_rows(judge: Judge, advice: &TraceAdvice) -> impl Iterator<Item = ([Strin
 }
 
 /// Writes the best at each size.
-fn sizes(screen: &mut TerminalScreen, judge: Judge, advice: &TraceAdvice) -> io::Result<()> {
+fn sizes(screen: &mut TerminalScreen, judge: RunJudge, advice: &TraceAdvice) -> io::Result<()> {
     screen.paragraph("", "The best at each size that was simulated over the whole trace:")?;
     let [size, touched, policy, value, beside] = size_columns(advice);
     let mut table = TextTable::new([

@@ -6,12 +6,12 @@ use destage_cache::host_cache;
 use destage_report::figures::{
     BUSIEST, CACHE_HIT_RATIO, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, CLAIM_WAITS, CLEAN_WRITES,
     COLLECTING, COLLECTING_TOGETHER, DATA_READS, DATA_WRITES, DELAYED_WRITES, DELTA_WRITES, DEVIATION, DEVICES_ERASES,
-    DEVICES_MOVED, FULL_WRITES, Figure, HELD_UP_SHARE, INTENTS, JOURNAL_WRITES, LATE_DATA_READS, LATE_PARITY_READS,
+    DEVICES_MOVED, FULL_WRITES, HELD_UP_SHARE, INTENTS, JOURNAL_WRITES, LATE_DATA_READS, LATE_PARITY_READS,
     LATE_PARITY_WRITES, LONGEST, MEAN, MEAN_QUEUE, MEAN_READ, MEAN_WRITE, MEMBER_FLUSHES, MEMBER_IOS_PER_PAGE,
     META_WRITES, MOST_STALE_ROWS, OWED_ROWS, P50, P99, PARITY_READS, PARITY_WRITES, RCW_WRITES, READ_FILLS,
-    REQUEST_RATE, RMW_WRITES, STALE_AGE, STALE_ROWS, WRITE_FILLS,
+    REQUEST_RATE, RMW_WRITES, ResultFigure, STALE_AGE, STALE_ROWS, WRITE_FILLS,
 };
-use destage_report::{Objective, ReportRun, durability};
+use destage_report::{RankingObjective, ReportRun, durability};
 use destage_scenario::quantity::{show_bytes, show_capacity, show_count, show_time};
 use destage_sim::array::ArrayResult;
 use destage_sim::measure::LatencySummary;
@@ -88,7 +88,11 @@ const COLLECTIONS: &[ShownFigure] = &[
 ];
 
 /// The results with what they have in common above them, and what failed below.
-pub fn text(screen: &mut TerminalScreen, results: &[ArrayResult], objective: Option<Objective>) -> io::Result<()> {
+pub fn text(
+    screen: &mut TerminalScreen,
+    results: &[ArrayResult],
+    objective: Option<RankingObjective>,
+) -> io::Result<()> {
     let Some(first) = results.first() else {
         return writeln!(screen, "no runs");
     };
@@ -144,7 +148,7 @@ pub fn text(screen: &mut TerminalScreen, results: &[ArrayResult], objective: Opt
     let writes_cache = |run: &ReportRun| CACHE_WRITES.of(run).is_some_and(|pages| pages > 0.0);
     if runs.iter().any(writes_cache) {
         let rows = results.iter().map(|result| keys.row(result));
-        let competes = |_: &Figure, run: &ReportRun| writes_cache(run).then_some(0);
+        let competes = |_: &ResultFigure, run: &ReportRun| writes_cache(run).then_some(0);
         let (caches, more) = run_table::table(keys.columns(), rows, &runs, CACHES, &[], competes);
         marked |= more;
         writeln!(screen)?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use destage_report::{Objective, ReportRun, bests};
+use destage_report::{RankingObjective, ReportRun, bests};
 use destage_scenario::quantity::show_bytes;
 
 use crate::screen::TerminalScreen;
@@ -13,7 +13,7 @@ pub fn text(
     screen: &mut TerminalScreen,
     runs: &[ReportRun],
     names: &[String],
-    objective: Option<Objective>,
+    objective: Option<RankingObjective>,
 ) -> io::Result<()> {
     let bests = bests(runs, objective);
     if bests.by_size.iter().all(|best| best.rivals < 2) {

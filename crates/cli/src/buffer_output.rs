@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use destage_report::figures::{
-    CLEAN_DROPS, COLLECTIONS, ERASES, EVICTIONS, FLASH_READS, Figure, HIT_RATIO, MEAN, MODEL_THROUGHPUT, P50, P99,
-    P99_9, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, WRITE_AMPLIFICATION,
+    CLEAN_DROPS, COLLECTIONS, ERASES, EVICTIONS, FLASH_READS, HIT_RATIO, MEAN, MODEL_THROUGHPUT, P50, P99, P99_9,
+    PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, ResultFigure, WRITE_AMPLIFICATION,
 };
-use destage_report::{Objective, ReportRun};
+use destage_report::{RankingObjective, ReportRun};
 use destage_scenario::quantity::{show_bytes, show_count};
 use destage_sim::buffer::RunResult;
 
@@ -49,7 +49,7 @@ const SSD: &[ShownFigure] = &[
 
 /// The results as a readable table, with what they have in common above it and the best per size
 /// below.
-pub fn text(screen: &mut TerminalScreen, results: &[RunResult], objective: Option<Objective>) -> io::Result<()> {
+pub fn text(screen: &mut TerminalScreen, results: &[RunResult], objective: Option<RankingObjective>) -> io::Result<()> {
     let Some(first) = results.first() else {
         return writeln!(screen, "no runs");
     };
@@ -94,7 +94,7 @@ pub fn text(screen: &mut TerminalScreen, results: &[RunResult], objective: Optio
     let runs: Vec<_> = results.iter().map(ReportRun::of_buffer).collect();
     // Sizes compete on their own where there is something to compare at them.
     let by_size = has_rivals(results);
-    let competes = |figure: &Figure, run: &ReportRun| {
+    let competes = |figure: &ResultFigure, run: &ReportRun| {
         let size = if by_size { run.cache().unwrap_or(0) } else { 0 };
         is_comparable(figure, run).then_some(size)
     };
@@ -150,7 +150,7 @@ fn name(result: &RunResult) -> String {
 
 /// Whether a run's figure can be compared with others': throughput only among the runs that the
 /// same model charges.
-fn is_comparable(figure: &Figure, run: &ReportRun) -> bool {
+fn is_comparable(figure: &ResultFigure, run: &ReportRun) -> bool {
     *figure != MODEL_THROUGHPUT || run.text("analytic.model") == "analytic"
 }
 

@@ -11,7 +11,7 @@ use destage_scenario::keys::cache::POLICY;
 use destage_scenario::keys::disk::PROFILE;
 use destage_scenario::keys::ssd::PRESET;
 use destage_scenario::keys::trace::{FORMAT, WORKLOAD};
-use destage_scenario::{Key, Takes, path_text, workload};
+use destage_scenario::{SettingKey, ValueCount, path_text, workload};
 use destage_trace::{EXPORTS, FORMATS, FormatId};
 
 /// Takes any text, or any name of a file, and suggests some.
@@ -55,7 +55,7 @@ pub fn path() -> impl TypedValueParser<Value = String> {
 }
 
 /// The argument of a setting with what can be suggested for it.
-pub fn of_setting(key: &Key, arg: Arg) -> Arg {
+pub fn of_setting(key: &SettingKey, arg: Arg) -> Arg {
     match key.name {
         name if name == POLICY.name() => policy(arg),
         name if name == WORKLOAD.name() => self::workload(arg),
@@ -63,7 +63,7 @@ pub fn of_setting(key: &Key, arg: Arg) -> Arg {
         name if name == PRESET.name() => suggesting(arg, |_| names(destage_sim::ssd::presets()), ""),
         name if name == PROFILE.name() => suggesting(arg, |_| names(destage_sim::disk::PRESETS.iter().copied()), ""),
         _ if key.value == "DIR" => arg.value_parser(path()).value_hint(ValueHint::DirPath),
-        _ if key.takes == Takes::File || key.value == "FILE" => {
+        _ if key.takes == ValueCount::File || key.value == "FILE" => {
             arg.value_parser(path()).value_hint(ValueHint::FilePath)
         }
         _ if key.value.contains('|') => suggesting(arg, alternatives, key.value),

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use destage_report::figures::{Better, Show};
-use destage_report::{ComparedFigure, ComparedRun, Comparison};
+use destage_report::figures::{BetterValue, ValueFormat};
+use destage_report::{ComparedFigure, ComparedRun, RunComparison};
 
 use crate::screen::{BAD, DOUBTFUL, GOOD, TerminalScreen};
 use crate::table::{TextCell, TextColumn, TextTable};
@@ -12,7 +12,7 @@ use crate::table::{TextCell, TextColumn, TextTable};
 const SIDES: [&str; 2] = ["A", "B"];
 
 /// The comparison of results from files of these names.
-pub fn text(screen: &mut TerminalScreen, files: [&str; 2], comparison: &Comparison) -> io::Result<()> {
+pub fn text(screen: &mut TerminalScreen, files: [&str; 2], comparison: &RunComparison) -> io::Result<()> {
     for (side, file) in SIDES.iter().zip(files) {
         screen.paragraph(&format!("{side}  "), file)?;
     }
@@ -47,7 +47,7 @@ fn runs(screen: &mut TerminalScreen, runs: &[ComparedRun]) -> io::Result<()> {
     // What no run has is left out.
     let has = |at: usize| runs.iter().any(|run| run.figures[at].values.iter().any(Option::is_some));
     let saturated = runs.iter().any(|run| run.saturated.contains(&true));
-    let is_time = |at: usize| runs[0].figures[at].figure.show == Show::Time;
+    let is_time = |at: usize| runs[0].figures[at].figure.show == ValueFormat::Time;
     let shown: Vec<usize> = (0..runs[0].figures.len()).filter(|&at| has(at) || saturated && is_time(at)).collect();
     let columns = shown.iter().flat_map(|&at| {
         let heading = runs[0].figures[at].figure.heading;
@@ -69,7 +69,9 @@ fn runs(screen: &mut TerminalScreen, runs: &[ComparedRun]) -> io::Result<()> {
 fn value(run: &ComparedRun, figure: &ComparedFigure, side: usize) -> TextCell {
     match figure.values[side] {
         Some(value) => figure.figure.show.text(value, 2).into(),
-        None if run.saturated[side] && figure.figure.show == Show::Time => TextCell::styled("saturated", DOUBTFUL),
+        None if run.saturated[side] && figure.figure.show == ValueFormat::Time => {
+            TextCell::styled("saturated", DOUBTFUL)
+        }
         None => "-".into(),
     }
 }
@@ -84,8 +86,8 @@ fn change(figure: &ComparedFigure) -> TextCell {
     let text =
         if change.abs() < 0.0005 { format!("{:+.4} %", 100.0 * change) } else { format!("{:+.1} %", 100.0 * change) };
     match (figure.figure.better, change < 0.0) {
-        (Better::Less, true) | (Better::More, false) => TextCell::styled(text, GOOD),
-        (Better::Less, false) | (Better::More, true) => TextCell::styled(text, BAD),
-        (Better::Neither, _) => text.into(),
+        (BetterValue::Less, true) | (BetterValue::More, false) => TextCell::styled(text, GOOD),
+        (BetterValue::Less, false) | (BetterValue::More, true) => TextCell::styled(text, BAD),
+        (BetterValue::Neither, _) => text.into(),
     }
 }

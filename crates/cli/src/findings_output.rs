@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 
 use destage_report::findings::found;
-use destage_report::{Objective, ReportRun};
+use destage_report::{RankingObjective, ReportRun};
 
 use crate::screen::TerminalScreen;
 
 /// A paragraph for each kind of finding, the gravest first, with what mends it.
-pub fn text(screen: &mut TerminalScreen, runs: &[ReportRun], objective: Option<Objective>) -> io::Result<()> {
+pub fn text(screen: &mut TerminalScreen, runs: &[ReportRun], objective: Option<RankingObjective>) -> io::Result<()> {
     let all = found(runs, objective);
     if all.is_empty() {
         return Ok(());

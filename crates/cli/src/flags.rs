@@ -4,12 +4,12 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
 use destage_engine::settings::{ArraySetting, ShownSetting};
-use destage_scenario::{Key, ScenarioError, Settings, Takes, path_text};
+use destage_scenario::{ScenarioError, ScenarioSettings, SettingKey, ValueCount, path_text};
 
 use crate::candidates;
 
 /// The arguments that `keys` stand for, with `--scenario` and `--set`.
-pub fn args(keys: &'static [Key]) -> Vec<Arg> {
+pub fn args(keys: &'static [SettingKey]) -> Vec<Arg> {
     let mut args = vec![
         Arg::new("scenario")
             .long("scenario")
@@ -28,12 +28,12 @@ pub fn args(keys: &'static [Key]) -> Vec<Arg> {
 }
 
 /// The arguments that some of `keys` stand for.
-pub fn some_args(keys: &'static [Key], names: &[&str]) -> Vec<Arg> {
+pub fn some_args(keys: &'static [SettingKey], names: &[&str]) -> Vec<Arg> {
     names.iter().filter_map(|name| keys.iter().find(|key| key.name == *name)).map(arg).collect()
 }
 
 /// The argument that a key stands for.
-fn arg(key: &'static Key) -> Arg {
+fn arg(key: &'static SettingKey) -> Arg {
     let help = match key.default {
         "" => key.help.to_owned(),
         default => format!("{} [default: {default}]", key.help),
@@ -45,17 +45,17 @@ fn arg(key: &'static Key) -> Arg {
     };
     let arg = candidates::of_setting(key, arg);
     match key.takes {
-        Takes::One => arg.action(ArgAction::Set),
-        Takes::Several => arg.action(ArgAction::Append),
-        Takes::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
-        Takes::File => arg.num_args(0..=1).require_equals(true).default_missing_value("-"),
+        ValueCount::One => arg.action(ArgAction::Set),
+        ValueCount::Several => arg.action(ArgAction::Append),
+        ValueCount::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        ValueCount::File => arg.num_args(0..=1).require_equals(true).default_missing_value("-"),
     }
 }
 
 /// Puts together what the flags, `--set` and the scenario file give; the first of them that knows a
 /// key decides.
-pub fn settings(keys: &'static [Key], matches: &ArgMatches) -> Result<Settings, ScenarioError> {
-    let mut settings = Settings::new(keys);
+pub fn settings(keys: &'static [SettingKey], matches: &ArgMatches) -> Result<ScenarioSettings, ScenarioError> {
+    let mut settings = ScenarioSettings::new(keys);
     if let Some(file) = matches.get_one::<String>("scenario") {
         settings.read_file(&path_text::path(file))?;
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
-use destage_report::{Cell, Column, ColumnKind, LATENCY_LOG, TableWriter};
+use destage_report::{ColumnKind, LATENCY_LOG, ResultColumn, TableCell, TableWriter};
 use destage_sim::measure::{LoggedRequest, RequestLog};
 
 use crate::output::NewFile;
@@ -21,8 +21,8 @@ struct LogState {
     /// None once it was completed.
     file: Option<TableWriter<NewFile>>,
     /// Policy and size of the run.
-    run: [Cell; 2],
-    columns: Vec<Column>,
+    run: [TableCell; 2],
+    columns: Vec<ResultColumn>,
     error: Option<io::Error>,
 }
 
@@ -35,13 +35,13 @@ impl LatencyLog {
         } else {
             TableWriter::csv(file, &LATENCY_LOG)?
         };
-        let column = |(name, kind): (&str, ColumnKind)| Column {
+        let column = |(name, kind): (&str, ColumnKind)| ResultColumn {
             name: name.to_owned(),
             is_text: kind == ColumnKind::Text,
             cells: Vec::new(),
         };
         let columns = LATENCY_LOG.into_iter().map(column).collect();
-        let run = [Cell::Null, Cell::Null];
+        let run = [TableCell::Null, TableCell::Null];
         Ok(Self(Arc::new(Mutex::new(LogState { file: Some(file), run, columns, error: None }))))
     }
 
@@ -80,16 +80,16 @@ impl LogState {
         let row = [
             policy,
             cache,
-            Cell::Integer(request.request),
-            Cell::Integer(request.arrival.0),
-            Cell::Integer(request.volume.into()),
-            Cell::Integer(request.offset),
-            Cell::Integer(request.bytes),
-            Cell::Text(request.op.word().to_owned()),
-            request.response.map_or(Cell::Null, |time| Cell::Integer(time.0)),
-            Cell::Integer(request.pages),
-            request.hit_pages.map_or(Cell::Null, Cell::Integer),
-            Cell::Integer(request.gc_delayed.into()),
+            TableCell::Integer(request.request),
+            TableCell::Integer(request.arrival.0),
+            TableCell::Integer(request.volume.into()),
+            TableCell::Integer(request.offset),
+            TableCell::Integer(request.bytes),
+            TableCell::Text(request.op.word().to_owned()),
+            request.response.map_or(TableCell::Null, |time| TableCell::Integer(time.0)),
+            TableCell::Integer(request.pages),
+            request.hit_pages.map_or(TableCell::Null, TableCell::Integer),
+            TableCell::Integer(request.gc_delayed.into()),
         ];
         for (column, cell) in self.columns.iter_mut().zip(row) {
             column.cells.push(cell);
@@ -99,7 +99,8 @@ impl LogState {
 
 impl RequestLog for LatencyLog {
     fn begin(&mut self, policy: &str, cache_bytes: Option<u64>) {
-        self.state().run = [Cell::Text(policy.to_owned()), cache_bytes.map_or(Cell::Null, Cell::Integer)];
+        self.state().run =
+            [TableCell::Text(policy.to_owned()), cache_bytes.map_or(TableCell::Null, TableCell::Integer)];
     }
 
     fn take(&mut self, requests: &[LoggedRequest]) -> bool {

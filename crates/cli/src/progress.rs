@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use destage_reproduce::watch::{PaperWatch, RunInfo};
 use destage_scenario::quantity::show_count;
-use destage_sim::experiment::Progress;
+use destage_sim::experiment::RunProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::pace::ProgressPace;
@@ -39,14 +39,14 @@ pub fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 /// How far an experiment is.
 #[derive(Default)]
 struct ExperimentProgress {
-    progress: Option<Progress>,
+    progress: Option<RunProgress>,
     /// Runs that are known from before.
     known: usize,
     pace: ProgressPace,
 }
 
 impl ExperimentProgress {
-    fn share(progress: &Progress) -> f64 {
+    fn share(progress: &RunProgress) -> f64 {
         let share = progress.share.unwrap_or(0.0);
         match progress.ended {
             // Of a pass that is for no runs.
@@ -120,7 +120,7 @@ impl TraceBar {
     }
 
     /// Shows how far an experiment is.
-    pub fn show(&self, progress: Progress) {
+    pub fn show(&self, progress: RunProgress) {
         let now = self.started.elapsed();
         let share = ExperimentProgress::share(&progress);
         let mut state = lock(&self.state);
@@ -377,11 +377,11 @@ mod tests {
         let mut experiment = ExperimentProgress::default();
         let second = Duration::from_secs;
         assert_eq!(experiment.words("t.spc", second(1)), None, "nothing is known yet");
-        experiment.progress = Some(Progress { share: Some(0.5), requests: 2_000, ..Progress::default() });
+        experiment.progress = Some(RunProgress { share: Some(0.5), requests: 2_000, ..RunProgress::default() });
         let looking = "t.spc: looking at what it touches, 2,000 requests, 50 %, time left unknown";
         assert_eq!(experiment.words("t.spc", second(1)).as_deref(), Some(looking));
         let running =
-            Progress { ended: (4, 8), share: Some(0.5), requests: 2_000, runs: 4, simulated: 80_000, rebuilt: None };
+            RunProgress { ended: (4, 8), share: Some(0.5), requests: 2_000, runs: 4, simulated: 80_000, rebuilt: None };
         experiment.progress = Some(running);
         experiment.pace.reach(second(10), ExperimentProgress::share(&running));
         let told = "t.spc: 4 of 8 runs done, 4 at a time, 80,000 requests simulated, 75 %, about 5 s left, 8,000/s";
@@ -392,24 +392,24 @@ mod tests {
         assert_eq!(experiment.words("t.spc", second(10)).as_deref(), Some(told));
         experiment.known = 0;
         // Of runs elsewhere nothing is known but which policies have come.
-        let elsewhere = Progress { ended: (0, 8), share: Some(0.25), runs: 8, ..Progress::default() };
+        let elsewhere = RunProgress { ended: (0, 8), share: Some(0.25), runs: 8, ..RunProgress::default() };
         let mut far = ExperimentProgress { progress: Some(elsewhere), ..ExperimentProgress::default() };
         let told = "t.spc: 0 of 8 runs done, 25 %, time left unknown";
         assert_eq!(far.words("t.spc", second(1)).as_deref(), Some(told));
-        far.progress = Some(Progress { share: Some(0.0), ..elsewhere });
+        far.progress = Some(RunProgress { share: Some(0.0), ..elsewhere });
         assert_eq!(far.words("t.spc", second(1)).as_deref(), Some("t.spc: 0 of 8 runs done, 8 begin"));
         // A pipe has no end that is known.
-        experiment.progress = Some(Progress { share: None, ..running });
+        experiment.progress = Some(RunProgress { share: None, ..running });
         let told = "-: 4 of 8 runs done, 4 at a time, 80,000 requests simulated, 8,000/s";
         assert_eq!(experiment.words("-", second(10)).as_deref(), Some(told));
         // Of what comes after the last request nobody knows how long it takes.
-        experiment.progress = Some(Progress { share: Some(1.0), ..running });
+        experiment.progress = Some(RunProgress { share: Some(1.0), ..running });
         let words = experiment.words("t.spc", second(10)).unwrap();
         assert!(
             words.contains("all requests are read, finishing what is in flight") && !words.contains("left"),
             "{words}"
         );
-        experiment.progress = Some(Progress { share: Some(1.0), rebuilt: Some(0.127), ..running });
+        experiment.progress = Some(RunProgress { share: Some(1.0), rebuilt: Some(0.127), ..running });
         let words = experiment.words("t.spc", second(10)).unwrap();
         assert!(words.contains(", all requests are read, rebuilding, 13 % of rows, "), "{words}");
     }

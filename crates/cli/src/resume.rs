@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use destage_report::kept::{self, Kept, KeptError, Key};
+use destage_report::kept::{self, KeptError, ResultCache, ResultKey};
 use destage_report::results::RunKind;
-use destage_scenario::sim::Requests;
-use destage_sim::experiment::{Counter, Sweep};
+use destage_scenario::sim::SimulatedRequests;
+use destage_sim::experiment::{CharacteristicsCounter, RunSelection};
 use destage_sim::measure::TraceCharacteristics;
 
 /// Runs of a first pass over the trace for each thread.
@@ -34,13 +34,13 @@ impl<R: RunKind> RunsDone<R> {
 
 /// Runs with their keys, and the results that there are.
 pub struct ResumedRuns<'a, R> {
-    kept: &'a Kept,
-    keys: Vec<Key>,
+    kept: &'a ResultCache,
+    keys: Vec<ResultKey>,
     results: Vec<Option<R>>,
     known: usize,
     work: u64,
     /// Has counted the trace when the first pass has ended.
-    counter: Counter,
+    counter: CharacteristicsCounter,
     characteristics: Option<TraceCharacteristics>,
     passes: PassPlan,
     error: Option<KeptError>,
@@ -53,10 +53,10 @@ impl<'a, R: RunKind> ResumedRuns<'a, R> {
     /// # Errors
     /// If what the requests are read from cannot be looked at.
     pub fn new(
-        kept: &'a Kept,
-        requests: &Requests,
+        kept: &'a ResultCache,
+        requests: &SimulatedRequests,
         identities: &[String],
-        (counter, threads): (Counter, usize),
+        (counter, threads): (CharacteristicsCounter, usize),
         note: &dyn Fn(&str),
     ) -> Result<Self> {
         let mut of_all = kept.key();
@@ -106,7 +106,7 @@ impl<'a, R: RunKind> ResumedRuns<'a, R> {
     }
 }
 
-impl<R: RunKind> Sweep<R> for ResumedRuns<'_, R> {
+impl<R: RunKind> RunSelection<R> for ResumedRuns<'_, R> {
     fn wants(&self, run: usize) -> bool {
         self.results[run].is_none()
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use destage_report::ReportRun;
-use destage_report::figures::{Better, Figure, Show, declared_columns};
+use destage_report::figures::{BetterValue, ResultFigure, ValueFormat, declared_columns};
 use destage_scenario::quantity::{show_bytes, show_count};
 use destage_sim::measure::InputResult;
 
@@ -40,7 +40,7 @@ pub fn sizes(input: &InputResult) -> Option<String> {
 /// A figure as a table shows it.
 #[derive(Clone, Copy)]
 pub struct ShownFigure {
-    figure: Figure,
+    figure: ResultFigure,
     heading: &'static str,
     places: usize,
     begins_group: bool,
@@ -49,7 +49,7 @@ pub struct ShownFigure {
 }
 
 /// Shows a figure.
-pub const fn shown(figure: Figure) -> ShownFigure {
+pub const fn shown(figure: ResultFigure) -> ShownFigure {
     let heading = figure.heading;
     ShownFigure { figure, heading, places: 2, begins_group: false, is_ranked: false, is_optional: false }
 }
@@ -101,9 +101,9 @@ pub fn with_declared(figures: &[ShownFigure], is_array: bool) -> Vec<ShownFigure
 }
 
 /// What a run reached, less being better.
-pub fn score(figure: &Figure, run: &ReportRun) -> Option<f64> {
+pub fn score(figure: &ResultFigure, run: &ReportRun) -> Option<f64> {
     let value = figure.of(run)?;
-    Some(if figure.better == Better::More { -value } else { value })
+    Some(if figure.better == BetterValue::More { -value } else { value })
 }
 
 /// A row for each run: its keys, its figures, and texts of which heading and path are given.
@@ -115,7 +115,7 @@ pub fn table(
     runs: &[ReportRun],
     figures: &[ShownFigure],
     texts: &[(&str, &str)],
-    competes: impl Fn(&Figure, &ReportRun) -> Option<u64>,
+    competes: impl Fn(&ResultFigure, &ReportRun) -> Option<u64>,
 ) -> (TextTable, bool) {
     let has = |shown: &ShownFigure, run| shown.figure.of(run).is_some_and(|number| number != 0.0);
     let is_there = |shown: &&ShownFigure| !shown.is_optional || runs.iter().any(|run| has(shown, run));
@@ -125,7 +125,7 @@ pub fn table(
     let mut table = TextTable::new(keys.into_iter().chain(numbers).chain(words));
     for (mut row, run) in rows.zip(runs) {
         // Where response times are no result, the first of them says so.
-        let doubtful = figures.iter().position(|shown| run.is_saturated() && shown.figure.show == Show::Time);
+        let doubtful = figures.iter().position(|shown| run.is_saturated() && shown.figure.show == ValueFormat::Time);
         row.extend(figures.iter().enumerate().map(|(at, shown)| match doubtful {
             Some(first) if first == at && shown.figure.of(run).is_none() => {
                 TextCell::styled("saturated", screen::DOUBTFUL)

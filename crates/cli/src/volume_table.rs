@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use destage_report::figures::Show;
+use destage_report::figures::ValueFormat;
 use destage_scenario::quantity::{show_count, show_time};
 use destage_sim::measure::VolumeResult;
 
@@ -63,8 +63,8 @@ fn more(volumes: &[VolumeResult]) -> String {
 
 fn row(v: &VolumeResult, pages: bool, responses: bool) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let percent = |share: Option<f64>| or_dash(share.map(|share| Show::Percent.text(share, 2)));
-    let bytes = |bytes: u64| Show::Bytes.text(bytes as f64, 1);
+    let percent = |share: Option<f64>| or_dash(share.map(|share| ValueFormat::Percent.text(share, 2)));
+    let bytes = |bytes: u64| ValueFormat::Bytes.text(bytes as f64, 1);
     let name = match (v.volume, v.volumes) {
         (None, volumes) => format!("{} {}", show_count(volumes), v.name),
         _ => v.name.clone(),

@@ -8,7 +8,7 @@ use destage_plan::{
 use destage_raid::array::ArrayConfig;
 use destage_raid::kernels::ParityKernels;
 use destage_raid::{Geometry, RaidLevel};
-use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
+use destage_sim::array::{FixedTimes, StepTimes, VirtualDevice, VirtualExecutor};
 use destage_sim::ssd::{SsdShape, StartState};
 
 use crate::Work;
@@ -135,14 +135,14 @@ pub fn hit(name: &str) -> Work {
 
 /// A closed loop of requests of a page, 32 outstanding.
 struct Loop {
-    executor: Executor<Box<dyn ServedTier>>,
+    executor: VirtualExecutor<Box<dyn ServedTier>>,
     /// What is asked next, and where.
     next: Box<dyn FnMut() -> (HostOp, u64)>,
     submitted: u64,
 }
 
 impl Loop {
-    fn new(executor: Executor<Box<dyn ServedTier>>, next: impl FnMut() -> (HostOp, u64) + 'static) -> Self {
+    fn new(executor: VirtualExecutor<Box<dyn ServedTier>>, next: impl FnMut() -> (HostOp, u64) + 'static) -> Self {
         let mut requests = Self { executor, next: Box::new(next), submitted: 0 };
         (0..32).for_each(|_| requests.submit());
         requests
@@ -181,17 +181,17 @@ const CONSTANT: FixedTimes =
 pub fn array(cache: &str) -> Work {
     let mut config = config(RaidLevel::Raid5);
     let device = if cache == "none" {
-        Device::fixed(CONSTANT, MEMBER_PAGES)
+        VirtualDevice::fixed(CONSTANT, MEMBER_PAGES)
     } else {
         let geometry = PageGeometry::new(PAGE, 64).expect("a geometry");
-        Device::new_ssd(SsdShape::new(small(), geometry).expect("a shape"), StartState::Full)
+        VirtualDevice::new_ssd(SsdShape::new(small(), geometry).expect("a shape"), StartState::Full)
     };
     let pages = device.pages() / 16 * 16;
     config.geometry = Geometry::new(RaidLevel::Raid5, None, 5, 16, pages).expect("an array");
     let (shape, pages) = (shape(&config), config.geometry.data_pages());
     let devices = (0..5).map(|_| device.clone()).collect();
     let controller = serve(cache, &config, if cache == "none" { 0 } else { 40 }).expect("an array");
-    let executor = Executor::new(controller, shape, 4096, devices, StepTimes::default());
+    let executor = VirtualExecutor::new(controller, shape, 4096, devices, StepTimes::default());
     let mut random = Random::new();
     let mut requests = Loop::new(executor, move || (HostOp::Write, random.below(pages)));
     let collects = cache != "none";
@@ -213,9 +213,9 @@ pub fn tier(cache: &str) -> Work {
     let (space, pages) = (1 << 12, 1 << 11);
     let config = config(RaidLevel::Raid5);
     let controller = serve(cache, &config, pages).expect("a cache");
-    let mut devices = vec![Device::fixed(CONSTANT, MEMBER_PAGES); 5];
-    devices.push(Device::fixed(CONSTANT, pages));
-    let executor = Executor::new(controller, shape(&config), 4096, devices, StepTimes::default());
+    let mut devices = vec![VirtualDevice::fixed(CONSTANT, MEMBER_PAGES); 5];
+    devices.push(VirtualDevice::fixed(CONSTANT, pages));
+    let executor = VirtualExecutor::new(controller, shape(&config), 4096, devices, StepTimes::default());
     let mut random = Random::new();
     let mut requests = Loop::new(executor, move || {
         let op = if random.below(2) == 0 { HostOp::Read } else { HostOp::Write };

@@ -2,7 +2,8 @@
 
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{
-    Access, AccessOutcome, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Visitor, build,
+    AccessOutcome, BufferConfig, BufferPolicy, BuiltPolicy, Evictions, NoDevice, NoVeto, PageAccess, PolicyVisitor,
+    build,
 };
 
 use crate::Work;
@@ -13,10 +14,10 @@ const CONFIG: BufferConfig = BufferConfig { capacity_pages: 1 << 13, pages_per_b
 const ACCESSES: usize = 40_000;
 
 /// Writes the next accesses. Returns the hits.
-fn write<B: Buffer>(buffer: &mut B, pages: &[u32], out: &mut Evictions) -> u64 {
+fn write<B: BufferPolicy>(buffer: &mut B, pages: &[u32], out: &mut Evictions) -> u64 {
     let mut hits = 0;
     for &page in pages {
-        let outcome = buffer.access(Access::write(page), &NoDevice, &mut NoVeto, out);
+        let outcome = buffer.access(PageAccess::write(page), &NoDevice, &mut NoVeto, out);
         hits += u64::from(outcome == AccessOutcome::Hit);
         if !out.is_empty() {
             out.clear();
@@ -31,10 +32,10 @@ struct Prepare {
     counted: Vec<u32>,
 }
 
-impl Visitor for Prepare {
+impl PolicyVisitor for Prepare {
     type Out = Work;
 
-    fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, _: Built) -> Work {
+    fn visit<B: BufferPolicy + Send + 'static>(self, mut buffer: B, _: BuiltPolicy) -> Work {
         let mut out = Evictions::default();
         buffer.grow(PAGES);
         write(&mut buffer, &self.full, &mut out);

@@ -3,9 +3,9 @@
 use std::io::Cursor;
 
 use destage_plan::{Nanos, PageGeometry, Request};
-use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig};
-use destage_sim::experiment::{Input, Resources, TraceReplay};
-use destage_sim::ssd::{Allocation, Ftl, ModernDesign, SsdConfig, StartState};
+use destage_sim::buffer::{BufferExperiment, DeviceConfig, RunConfig};
+use destage_sim::experiment::{OpenedInput, RunResources, TraceReplay};
+use destage_sim::ssd::{Ftl, ModernDesign, PageAllocation, SsdConfig, StartState};
 use destage_trace::{OpenOptions, TraceSource, open_stream};
 
 use crate::Work;
@@ -15,8 +15,8 @@ use crate::traces::native;
 /// 99 % of what the small SSD exports.
 const SSD_PAGES: u64 = 13_600;
 
-fn experiment(policy: &str, cache_pages: u64, device: DeviceConfig) -> Experiment {
-    Experiment {
+fn experiment(policy: &str, cache_pages: u64, device: DeviceConfig) -> BufferExperiment {
+    BufferExperiment {
         policies: vec![policy.parse().expect("a policy")],
         foreign: Vec::new(),
         caches: vec![cache_pages * PAGE],
@@ -27,9 +27,9 @@ fn experiment(policy: &str, cache_pages: u64, device: DeviceConfig) -> Experimen
 }
 
 /// Runs it over a trace that is opened within. Returns page accesses and collections.
-fn run(experiment: &Experiment, mut open: impl FnMut() -> Box<dyn TraceSource>) -> (u64, u64) {
-    let mut open = || Ok(Input { source: open(), format: "memory".into() });
-    let resources = Resources { threads: 1, memory_bytes: 1 << 30, stop: None };
+fn run(experiment: &BufferExperiment, mut open: impl FnMut() -> Box<dyn TraceSource>) -> (u64, u64) {
+    let mut open = || Ok(OpenedInput { source: open(), format: "memory".into() });
+    let resources = RunResources { threads: 1, memory_bytes: 1 << 30, stop: None };
     let report = experiment.run(resources, &mut open, &|_| {}).expect("the experiment is sound");
     (report.accesses, report.results[0].flash.gc_invocations.unwrap_or(0))
 }
@@ -53,7 +53,7 @@ pub(crate) fn small() -> SsdConfig {
 /// among the SSD's.
 pub fn collecting(policy: &str) -> Work {
     let chooses = ["cawr", "cave", "gate"].iter().any(|name| policy.contains(name));
-    let allocation = if chooses { Allocation::Channels } else { Allocation::Static };
+    let allocation = if chooses { PageAllocation::Channels } else { PageAllocation::Static };
     over_ssd(policy, SsdConfig { allocation, ..small() }, requests(20_000, |random| random.below(SSD_PAGES)))
 }
 
@@ -61,7 +61,7 @@ pub fn collecting(policy: &str) -> Work {
 /// first: nothing has a place, and whatever could leave is asked about.
 pub fn all_collecting(policy: &str) -> Work {
     const REQUEST_PAGES: u64 = 64;
-    let config = SsdConfig { allocation: Allocation::Channels, idle_first: true, stride: 1, ..small() };
+    let config = SsdConfig { allocation: PageAllocation::Channels, idle_first: true, stride: 1, ..small() };
     let mut large = requests(300, |random| random.below(SSD_PAGES - REQUEST_PAGES));
     for request in &mut large {
         (request.len, request.time.0) = (REQUEST_PAGES * PAGE, 25 * request.time.0);

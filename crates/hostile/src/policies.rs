@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use destage_plan::{Op, PageGeometry, PageNo, PolicySpec};
 use destage_policy::buffer::{
-    Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Built, EvictionKind, Evictions, NoDevice,
-    NoVeto, Visitor, build, policies,
+    AccessOutcome, BlockBorder, BufferConfig, BufferNotice, BufferPolicy, BuiltPolicy, EvictionKind, Evictions,
+    NoDevice, NoVeto, PageAccess, PolicyVisitor, build, policies,
 };
-use destage_sim::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, VolumeSelection};
+use destage_sim::input::{FeedBuilder, LbaOverflow, PageSpace, PlaySpeed, RequestFeed, TraceOps, VolumeSelection};
 use destage_trace::TraceStat;
 
 use crate::bytes::Bytes;
@@ -41,13 +41,13 @@ pub(crate) fn check(bytes: &[u8]) {
         2 => PageSpace::bounded(geometry, device_pages, LbaOverflow::Compact),
         _ => PageSpace::unbounded(geometry, u32::MAX),
     };
-    let ops = bytes.choice(&[Ops::All, Ops::Writes]);
+    let ops = bytes.choice(&[TraceOps::All, TraceOps::Writes]);
     let volumes = match bytes.choice(&["each", "merge", "#1"]) {
         "each" => VolumeSelection::Each,
         "merge" => VolumeSelection::Merge,
         choice => VolumeSelection::Only(choice.parse().expect("a choice")),
     };
-    let speed = Speed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() };
+    let speed = PlaySpeed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() };
     let capacity_pages = u32::from(bytes.u8() % 64) + 1;
     let mut requests = bytes.requests(MOST);
     for request in &mut requests {
@@ -65,8 +65,8 @@ pub(crate) fn check(bytes: &[u8]) {
     let spec = PolicySpec { name: policy.name.into(), given: Vec::new() };
     let config = BufferConfig { capacity_pages, pages_per_block, elements: 1 };
     let mut buffer = build(&spec, config, Modelled { capacity_pages }).expect("the defaults can be built");
-    let mut feeder = Feeder::new(space, ops, volumes, speed).keep_borders();
-    let mut feed = Feed::default();
+    let mut feeder = FeedBuilder::new(space, ops, volumes, speed).keep_borders();
+    let mut feed = RequestFeed::default();
     let mut latest = destage_plan::Nanos::ZERO;
     let mut left = MOST_ACCESSES;
     // The sides of blocks beyond which there is a neighbour.
@@ -104,8 +104,8 @@ pub(crate) fn check(bytes: &[u8]) {
                 );
                 for page in (span.page..span.page + span.pages).map(PageNo) {
                     match request.op {
-                        Op::Read => buffer.access(Access { page, write: false }),
-                        Op::Write => buffer.access(Access { page, write: true }),
+                        Op::Read => buffer.access(PageAccess { page, write: false }),
+                        Op::Write => buffer.access(PageAccess { page, write: true }),
                         Op::Discard => buffer.notify(BufferNotice::Trim { page }),
                         Op::Flush => panic!("a flush has pages: {span:?}"),
                     }
@@ -126,8 +126,8 @@ pub(crate) fn check(bytes: &[u8]) {
 /// A buffer beside the set of pages that its answers imply.
 trait Checked {
     fn grow(&mut self, pages: u32);
-    fn learn_borders(&mut self, borders: &[Border]);
-    fn access(&mut self, access: Access);
+    fn learn_borders(&mut self, borders: &[BlockBorder]);
+    fn access(&mut self, access: PageAccess);
     fn notify(&mut self, notice: BufferNotice);
 }
 
@@ -135,10 +135,10 @@ struct Modelled {
     capacity_pages: u32,
 }
 
-impl Visitor for Modelled {
+impl PolicyVisitor for Modelled {
     type Out = Box<dyn Checked>;
 
-    fn visit<B: Buffer + Send + 'static>(self, buffer: B, _: Built) -> Self::Out {
+    fn visit<B: BufferPolicy + Send + 'static>(self, buffer: B, _: BuiltPolicy) -> Self::Out {
         Box::new(Beside {
             buffer,
             capacity_pages: self.capacity_pages,
@@ -158,7 +158,7 @@ struct Beside<B> {
     memory_accesses: u64,
 }
 
-impl<B: Buffer> Beside<B> {
+impl<B: BufferPolicy> Beside<B> {
     /// Takes what left out of the set.
     fn leave(&mut self) {
         let mut padding = false;
@@ -188,16 +188,16 @@ impl<B: Buffer> Beside<B> {
     }
 }
 
-impl<B: Buffer> Checked for Beside<B> {
+impl<B: BufferPolicy> Checked for Beside<B> {
     fn grow(&mut self, pages: u32) {
         self.buffer.grow(pages);
     }
 
-    fn learn_borders(&mut self, borders: &[Border]) {
+    fn learn_borders(&mut self, borders: &[BlockBorder]) {
         self.buffer.learn_borders(borders);
     }
 
-    fn access(&mut self, access: Access) {
+    fn access(&mut self, access: PageAccess) {
         let was_held = self.held.contains_key(&access.page);
         let outcome = self.buffer.access(access, &NoDevice, &mut NoVeto, &mut self.out);
         self.leave();

@@ -1,6 +1,6 @@
 //! Results from a file, as a report.
 
-use destage_report::{PAGE, Report};
+use destage_report::{PAGE, RunsReport};
 
 /// Reads results and reports on them: whatever they say stays text, and all tables are tables.
 pub(crate) fn check(bytes: &[u8]) {
@@ -11,7 +11,7 @@ pub(crate) fn check(bytes: &[u8]) {
             return;
         }
     };
-    let report = Report::new(runs);
+    let report = RunsReport::new(runs);
     for table in report.tables() {
         let rows = table.columns.first().map_or(0, |column| column.cells.len());
         assert!(table.columns.iter().all(|column| column.cells.len() == rows), "{}", table.name);
@@ -24,5 +24,5 @@ pub(crate) fn check(bytes: &[u8]) {
     assert_eq!(rest.count(), 5, "text became a script");
     let again = files.iter().find(|(name, _)| name == "results.json").expect("a report without its results");
     let runs = destage_report::read("results.json", &again.1).expect("results that cannot be read again");
-    assert!(Report::new(runs).page() == page, "the same results give another page");
+    assert!(RunsReport::new(runs).page() == page, "the same results give another page");
 }

@@ -10,9 +10,9 @@ use destage_reproduce::{report, reproduce};
 use destage_scenario::keys::trace::WORKLOAD;
 use destage_scenario::sim::{SIM, requests, resources};
 use destage_scenario::synth::{SYNTH, level, spec};
-use destage_scenario::workload::Workload;
-use destage_scenario::{ScenarioError, Settings};
-use destage_scenario::{Simulation, simulation};
+use destage_scenario::workload::NamedWorkload;
+use destage_scenario::{DescribedSimulation, simulation};
+use destage_scenario::{ScenarioError, ScenarioSettings};
 use destage_sim::array::{ArrayExperiment, DeviceSetup, InjectionKind};
 use destage_sim::buffer::DeviceConfig;
 use destage_sim::ssd::{SsdShape, StartState};
@@ -31,9 +31,9 @@ const MOST_OVERWRITES_PCT: u32 = 100;
 const MOST_REQUESTS: usize = 1000;
 
 /// The settings of a file, or, one to a line after the line `--set`, of a command line.
-fn settings(bytes: &[u8], keys: &'static [destage_scenario::Key]) -> Option<Settings> {
+fn settings(bytes: &[u8], keys: &'static [destage_scenario::SettingKey]) -> Option<ScenarioSettings> {
     let text = std::str::from_utf8(bytes).ok()?;
-    let mut settings = Settings::new(keys);
+    let mut settings = ScenarioSettings::new(keys);
     if let Some(pairs) = text.strip_prefix("--set\n") {
         for pair in pairs.lines() {
             if let Err(error) = settings.set(pair) {
@@ -71,8 +71,8 @@ pub(crate) fn sim(bytes: &[u8]) {
         return;
     }
     let experiment = match simulation {
-        Simulation::Buffers(experiment) => experiment,
-        Simulation::Array(experiment) => return array(&experiment),
+        DescribedSimulation::Buffers(experiment) => experiment,
+        DescribedSimulation::Array(experiment) => return array(&experiment),
     };
     let small = match &experiment.device {
         DeviceConfig::None | DeviceConfig::Analytic(_) => true,
@@ -137,7 +137,7 @@ pub(crate) fn synth(bytes: &[u8]) {
 /// Reads a workload file, changes it, and generates its beginning.
 pub(crate) fn workload(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match Workload::parse("workload", Path::new("file.toml"), text) {
+    match NamedWorkload::parse("workload", Path::new("file.toml"), text) {
         Ok(mut workload) => {
             if let Some(mix) = named(workload.open()) {
                 beginning(mix);

@@ -6,11 +6,13 @@ use destage_plan::{Nanos, PageGeometry, PolicySpec, Request};
 use destage_policy::buffer::policies;
 use destage_sim::array::{ArrayError, ArrayExperiment, SetupError};
 use destage_sim::buffer::{
-    Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, Report, RunConfig, SimError,
+    AdmissionOrder, AnalyticConfig, BufferExperiment, DeviceConfig, ExperimentReport, FlushMode, RunConfig, SimError,
 };
-use destage_sim::experiment::{ExperimentError, Input, Resources, TraceReplay};
-use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, VolumeSelection, Warmup};
-use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
+use destage_sim::experiment::{ExperimentError, OpenedInput, RunResources, TraceReplay};
+use destage_sim::input::{
+    HostModel, LbaOverflow, PlaySpeed, SubpageWrites, TraceOps, TrimMode, VolumeSelection, WarmupPart,
+};
+use destage_sim::ssd::{Ftl, PageAllocation, SsdConfig, StartState};
 use destage_trace::{TraceError, TraceSource};
 
 use crate::bytes::Bytes;
@@ -39,24 +41,24 @@ pub(crate) fn check(bytes: &[u8]) {
     // Some of these make no sense together, and are refused.
     let layers = bytes.choice(&["", "gcar+", "gate+", "cave+", "cawr+", "gcar+gate+", "gcar+cave+", "gcar+cawr+"]);
     let warmup = match bytes.u8() % 4 {
-        0 => Warmup::Requests(bytes.u8().into()),
-        1 => Warmup::Time(Nanos(bytes.any() / 4)),
-        _ => Warmup::None,
+        0 => WarmupPart::Requests(bytes.u8().into()),
+        1 => WarmupPart::Time(Nanos(bytes.any() / 4)),
+        _ => WarmupPart::None,
     };
-    let experiment = Experiment {
+    let experiment = BufferExperiment {
         policies: vec![PolicySpec { name: format!("{layers}{policy}"), given: Vec::new() }],
         foreign: Vec::new(),
         caches: vec![4096 * (u64::from(bytes.u8() % 32) + 1)],
         device,
         replay: TraceReplay {
             lba_overflow: bytes.choice(&[LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact]),
-            ops: bytes.choice(&[Ops::All, Ops::Writes]),
+            ops: bytes.choice(&[TraceOps::All, TraceOps::Writes]),
             volumes: match bytes.choice(&["each", "merge", "#1"]) {
                 "each" => VolumeSelection::Each,
                 "merge" => VolumeSelection::Merge,
                 choice => VolumeSelection::Only(choice.parse().expect("a choice")),
             },
-            speed: Speed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() },
+            speed: PlaySpeed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() },
             limit: bytes.choice(&[None, Some(1), Some(100)]),
             ..TraceReplay::whole("trace", geometry)
         },
@@ -69,8 +71,8 @@ pub(crate) fn check(bytes: &[u8]) {
             ]),
             flush: bytes.choice(&[FlushMode::Ignore, FlushMode::Drain]),
             trim: bytes.choice(&[TrimMode::Honour, TrimMode::Ignore]),
-            subpage: bytes.choice(&[Subpage::Promote, Subpage::Rmw]),
-            admission: if whole_requests { Admission::Request } else { Admission::Page },
+            subpage: bytes.choice(&[SubpageWrites::Promote, SubpageWrites::Rmw]),
+            admission: if whole_requests { AdmissionOrder::Request } else { AdmissionOrder::Page },
             warmup,
             max_backlog: bytes.choice(&[10_000, 8, 1]),
             buffer_latency: bytes.choice(&[Nanos(1_000), Nanos(0), Nanos(1_000_000_000)]),
@@ -101,14 +103,14 @@ fn device(bytes: &mut Bytes<'_>, layer: u8, pages_per_block: u32) -> DeviceConfi
         lanes: bytes.choice(&[planes, 1]),
         stride: bytes.choice(&[1, 2, 7]),
         summary_page: bytes.choice(&[true, false]),
-        allocation: bytes.choice(&[Allocation::Static, Allocation::Channels]),
+        allocation: bytes.choice(&[PageAllocation::Static, PageAllocation::Channels]),
         queue_depth: [None, Some(1), Some(3), None][usize::from(layer) / 16 % 4],
         ..SsdConfig::default()
     };
     if config.ftl != Ftl::Page && layer < 30 {
         // What only the page map has would have nearly all of them refused.
         (config.copy_back, config.background, config.summary_page) = (false, false, false);
-        config.stride *= if config.allocation == Allocation::Static { pages_per_block } else { 1 };
+        config.stride *= if config.allocation == PageAllocation::Static { pages_per_block } else { 1 };
     }
     let aged = StartState::Aged { overwrites_pct: u32::from(bytes.u8()), seed: 1 };
     let random = StartState::Random { seed: 1 };
@@ -116,10 +118,14 @@ fn device(bytes: &mut Bytes<'_>, layer: u8, pages_per_block: u32) -> DeviceConfi
 }
 
 /// Runs an experiment, which may fail, and checks what it brought.
-pub(crate) fn run(experiment: &Experiment, requests: &Arc<Vec<Request>>) {
-    let mut open =
-        || Ok(Input { source: Box::new(InMemory { requests: Arc::clone(requests), next: 0 }), format: String::new() });
-    let resources = Resources { threads: 1, memory_bytes: MEMORY_BYTES, stop: None };
+pub(crate) fn run(experiment: &BufferExperiment, requests: &Arc<Vec<Request>>) {
+    let mut open = || {
+        Ok(OpenedInput {
+            source: Box::new(InMemory { requests: Arc::clone(requests), next: 0 }),
+            format: String::new(),
+        })
+    };
+    let resources = RunResources { threads: 1, memory_bytes: MEMORY_BYTES, stop: None };
     match experiment.run(resources, &mut open, &|_| {}) {
         Ok(report) => sound(experiment, &report, requests.len() as u64),
         Err(SimError::Experiment(ExperimentError::Threads(error))) => panic!("{error}"),
@@ -129,9 +135,13 @@ pub(crate) fn run(experiment: &Experiment, requests: &Arc<Vec<Request>>) {
 
 /// Runs an experiment over an array: it ends, and every request is answered.
 pub(crate) fn run_array(experiment: &ArrayExperiment, requests: &Arc<Vec<Request>>) {
-    let mut open =
-        || Ok(Input { source: Box::new(InMemory { requests: Arc::clone(requests), next: 0 }), format: String::new() });
-    let resources = Resources { threads: 1, memory_bytes: MEMORY_BYTES, stop: None };
+    let mut open = || {
+        Ok(OpenedInput {
+            source: Box::new(InMemory { requests: Arc::clone(requests), next: 0 }),
+            format: String::new(),
+        })
+    };
+    let resources = RunResources { threads: 1, memory_bytes: MEMORY_BYTES, stop: None };
     let report = match experiment.run(resources, &mut open, &|_| {}) {
         Ok(report) => report,
         Err(ArrayError::Experiment(ExperimentError::Threads(error))) => panic!("{error}"),
@@ -155,7 +165,7 @@ pub(crate) fn run_array(experiment: &ArrayExperiment, requests: &Arc<Vec<Request
 }
 
 /// What must hold of every result.
-fn sound(experiment: &Experiment, report: &Report, requests: u64) {
+fn sound(experiment: &BufferExperiment, report: &ExperimentReport, requests: u64) {
     assert_eq!(report.results.len(), experiment.policies.len() * experiment.caches.len());
     for result in &report.results {
         let c = &result.counters;

@@ -1,7 +1,7 @@
 //! What users write on the command line.
 
 use destage_plan::{Nanos, PolicySpec};
-use destage_policy::buffer::{Buffer, BufferConfig, Built, Visitor, build, info, layers};
+use destage_policy::buffer::{BufferConfig, BufferPolicy, BuiltPolicy, PolicyVisitor, build, info, layers};
 use destage_scenario::quantity;
 use destage_trace::FormatSpec;
 
@@ -47,10 +47,10 @@ struct Nothing {
     declared: usize,
 }
 
-impl Visitor for Nothing {
+impl PolicyVisitor for Nothing {
     type Out = ();
 
-    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) {
+    fn visit<B: BufferPolicy + Send + 'static>(self, buffer: B, built: BuiltPolicy) {
         assert!(buffer.is_empty());
         assert_eq!(built.params.len(), self.declared);
     }

@@ -16,7 +16,8 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput};
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{
-    Access, AccessOutcome, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Visitor, build, policies,
+    AccessOutcome, BufferConfig, BufferPolicy, BuiltPolicy, Evictions, NoDevice, NoVeto, PageAccess, PolicyVisitor,
+    build, policies,
 };
 
 const PAGES: u32 = 1_000_000;
@@ -64,10 +65,10 @@ fn zipf(accesses: usize) -> Vec<u32> {
 
 /// Writes every page of the trace. Returns the hits.
 #[inline(never)]
-fn write_all<B: Buffer>(buffer: &mut B, trace: &[u32], out: &mut Evictions) -> u64 {
+fn write_all<B: BufferPolicy>(buffer: &mut B, trace: &[u32], out: &mut Evictions) -> u64 {
     let mut hits = 0;
     for &page in trace {
-        let outcome = buffer.access(Access::write(page), &NoDevice, &mut NoVeto, out);
+        let outcome = buffer.access(PageAccess::write(page), &NoDevice, &mut NoVeto, out);
         hits += u64::from(outcome == AccessOutcome::Hit);
         if !out.is_empty() {
             out.clear();
@@ -83,9 +84,9 @@ struct Measure<'a, 'c> {
     trace: &'a [u32],
 }
 
-impl Visitor for Measure<'_, '_> {
+impl PolicyVisitor for Measure<'_, '_> {
     type Out = ();
-    fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, _: Built) {
+    fn visit<B: BufferPolicy + Send + 'static>(self, mut buffer: B, _: BuiltPolicy) {
         buffer.grow(PAGES);
         let mut out = Evictions::default();
         let mut hits = 0;

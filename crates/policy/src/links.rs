@@ -3,7 +3,7 @@
 
 /// One node's neighbours.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct NodeLink {
     prev: u32,
     next: u32,
 }
@@ -12,11 +12,11 @@ struct Link {
 /// node as sentinel, so that `next(sentinel)` is the front, `prev(sentinel)` the back, and an empty
 /// list needs no special case. A node that is in no list is linked to itself.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Links {
-    nodes: Vec<Link>,
+pub(crate) struct NodeLinks {
+    nodes: Vec<NodeLink>,
 }
 
-impl Links {
+impl NodeLinks {
     /// `len` nodes, each alone.
     pub(crate) fn new(len: u32) -> Self {
         let mut links = Self::default();
@@ -26,7 +26,7 @@ impl Links {
 
     /// Makes room for the nodes `0..len`.
     pub(crate) fn grow(&mut self, len: u32) {
-        self.nodes.extend((self.nodes.len() as u32..len).map(|i| Link { prev: i, next: i }));
+        self.nodes.extend((self.nodes.len() as u32..len).map(|i| NodeLink { prev: i, next: i }));
     }
 
     #[inline]
@@ -42,17 +42,17 @@ impl Links {
     /// Takes `node` out of its list.
     #[inline]
     pub(crate) fn unlink(&mut self, node: u32) {
-        let Link { prev, next } = self.nodes[node as usize];
+        let NodeLink { prev, next } = self.nodes[node as usize];
         self.nodes[prev as usize].next = next;
         self.nodes[next as usize].prev = prev;
-        self.nodes[node as usize] = Link { prev: node, next: node };
+        self.nodes[node as usize] = NodeLink { prev: node, next: node };
     }
 
     /// Puts `node`, which is in no list, right behind `at`.
     #[inline]
     pub(crate) fn insert_after(&mut self, at: u32, node: u32) {
         let next = self.nodes[at as usize].next;
-        self.nodes[node as usize] = Link { prev: at, next };
+        self.nodes[node as usize] = NodeLink { prev: at, next };
         self.nodes[next as usize].prev = node;
         self.nodes[at as usize].next = node;
     }
@@ -67,7 +67,7 @@ impl Links {
     /// Moves `node` from wherever it is to right behind `at`, another node.
     #[inline]
     pub(crate) fn move_after(&mut self, at: u32, node: u32) {
-        let Link { prev, next } = self.nodes[node as usize];
+        let NodeLink { prev, next } = self.nodes[node as usize];
         if prev == at {
             return;
         }
@@ -81,7 +81,7 @@ impl Links {
 mod tests {
     use super::*;
 
-    fn forward(links: &Links, sentinel: u32) -> Vec<u32> {
+    fn forward(links: &NodeLinks, sentinel: u32) -> Vec<u32> {
         let mut list = Vec::new();
         let mut node = links.next(sentinel);
         while node != sentinel {
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn nodes_move_between_the_ends() {
-        let mut links = Links::new(5);
+        let mut links = NodeLinks::new(5);
         for node in 1..5 {
             links.insert_after(0, node);
         }

@@ -6,11 +6,11 @@ use destage_advise::{AdviceStage, AdviceWatch, AdvisedRuns, CacheBudgets, SizeBu
 use destage_scenario::keys::cache::CACHE;
 use destage_scenario::keys::output::OBJECTIVE;
 use destage_scenario::sim;
-use destage_sim::experiment::Progress;
+use destage_sim::experiment::RunProgress;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::call::{self, Stop};
+use crate::call::{self, StopSignal};
 use crate::raised;
 use crate::settings::{self, Scenario};
 
@@ -20,7 +20,7 @@ struct SilentWatch;
 impl AdviceWatch for SilentWatch {
     fn begin(&self, _: AdviceStage) {}
 
-    fn show(&self, _: Progress) {}
+    fn show(&self, _: RunProgress) {}
 }
 
 /// Advises a policy and a size. Returns the advice and its runs as JSON, and the objective if one was given.
@@ -49,7 +49,7 @@ pub(crate) fn advise(
     };
     let budgets = CacheBudgets { size: of("budget", budget)?, nvram: of("nvram_budget", nvram_budget)? };
     let objective = OBJECTIVE.optional(&settings).map_err(raised)?;
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     let told = stop.clone();
     let (advice, runs) = call::run(py, &stop, move || {
         let requests = sim::requests(&settings).map_err(raised)?.until(told);

@@ -7,7 +7,7 @@ use arrow_array::builder::{Float64Builder, StringViewBuilder, UInt64Builder};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use destage_report::{Cell, Column};
+use destage_report::{ResultColumn, TableCell};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -27,7 +27,7 @@ impl Table {
     }
 
     /// A table of the report's.
-    pub(crate) fn of_columns(columns: &[Column]) -> PyResult<Self> {
+    pub(crate) fn of_columns(columns: &[ResultColumn]) -> PyResult<Self> {
         let (fields, arrays): (Vec<_>, Vec<_>) = columns.iter().map(array).unzip();
         let schema = Arc::new(Schema::new(fields));
         let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).map_err(raised)?;
@@ -117,27 +117,27 @@ pub(crate) fn stream(py: Python<'_>, reader: Box<dyn RecordBatchReader + Send>) 
 }
 
 /// A column as an array. Where no row has anything it is one of numbers, or of text.
-fn array(column: &Column) -> (Field, ArrayRef) {
-    let has = |of: fn(&Cell) -> bool| column.cells.iter().any(of);
-    let array: ArrayRef = if column.is_text || has(|cell| matches!(cell, Cell::Text(_))) {
+fn array(column: &ResultColumn) -> (Field, ArrayRef) {
+    let has = |of: fn(&TableCell) -> bool| column.cells.iter().any(of);
+    let array: ArrayRef = if column.is_text || has(|cell| matches!(cell, TableCell::Text(_))) {
         let mut texts = StringViewBuilder::new();
         for cell in &column.cells {
             match cell {
-                Cell::Text(text) => texts.append_value(text),
+                TableCell::Text(text) => texts.append_value(text),
                 _ => texts.append_null(),
             }
         }
         Arc::new(texts.finish())
-    } else if has(|cell| matches!(cell, Cell::Integer(_))) {
+    } else if has(|cell| matches!(cell, TableCell::Integer(_))) {
         let mut numbers = UInt64Builder::new();
         for cell in &column.cells {
-            numbers.append_option(if let Cell::Integer(number) = cell { Some(*number) } else { None });
+            numbers.append_option(if let TableCell::Integer(number) = cell { Some(*number) } else { None });
         }
         Arc::new(numbers.finish())
     } else {
         let mut numbers = Float64Builder::new();
         for cell in &column.cells {
-            numbers.append_option(if let Cell::Float(number) = cell { Some(*number) } else { None });
+            numbers.append_option(if let TableCell::Float(number) = cell { Some(*number) } else { None });
         }
         Arc::new(numbers.finish())
     };

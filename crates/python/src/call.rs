@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-pub(crate) use destage_sim::experiment::Stop;
+pub(crate) use destage_sim::experiment::StopSignal;
 use pyo3::prelude::*;
 
 use crate::raised;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// What the handler raised, and what `long` returned.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
-    stop: &Stop,
+    stop: &StopSignal,
     long: impl FnOnce() -> PyResult<T> + Send + 'static,
 ) -> PyResult<T> {
     let (sender, receiver) = sync_channel(1);

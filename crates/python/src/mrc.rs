@@ -5,7 +5,7 @@ use destage_scenario::mrc::{MRC_SETTINGS, MrcQuery};
 use destage_scenario::sim;
 use pyo3::prelude::*;
 
-use crate::call::{self, Stop};
+use crate::call::{self, StopSignal};
 use crate::{raised, settings};
 
 /// Finds the hits of policies at sizes. Returns the curves as `destage trace mrc --json` writes those of a trace.
@@ -27,7 +27,7 @@ pub(crate) fn mrc(
     let settings = settings::of_sim(None, given)?;
     let query = MrcQuery::new(sizes, policies, rate, seed);
     let query = query.map_err(raised)?;
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     let told = stop.clone();
     call::run(py, &stop, move || {
         let requests = sim::requests(&settings).map_err(raised)?.until(told);

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use destage_plan::PageNo;
 use destage_policy::buffer::{
-    self, Access, BufferConfig, Chooser, EvictionUnit, ForeignPolicy, Stop as Ended, VictimList,
+    self, BufferConfig, ChooserFailed as Ended, EvictionUnit, ForeignPolicy, PageAccess, PageChooser, VictimList,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::call::Stop;
+use crate::call::StopSignal;
 use crate::raised;
 
 /// What a policy may answer.
@@ -29,7 +29,7 @@ impl Failure {
     }
 
     /// Notes the first one and ends the run.
-    fn note(&self, error: PyErr, stop: &Stop) -> Ended {
+    fn note(&self, error: PyErr, stop: &StopSignal) -> Ended {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         stop.now();
         Ended
@@ -40,7 +40,7 @@ impl Failure {
 ///
 /// # Errors
 /// Where the name of one is another's.
-pub(crate) fn foreign(given: Vec<Given>, failure: &Failure, stop: &Stop) -> PyResult<Vec<ForeignPolicy>> {
+pub(crate) fn foreign(given: Vec<Given>, failure: &Failure, stop: &StopSignal) -> PyResult<Vec<ForeignPolicy>> {
     let mut policies: Vec<ForeignPolicy> = Vec::new();
     for (name, unit, factory) in given {
         let unit = match unit.as_str() {
@@ -60,7 +60,7 @@ pub(crate) fn foreign(given: Vec<Given>, failure: &Failure, stop: &Stop) -> PyRe
         let (failure, stop, called) = (failure.clone(), stop.clone(), name.clone());
         let make = move |config: BufferConfig| {
             Python::attach(|py| made(py, &factory, &called, config, (&failure, &stop)))
-                .map(|chooser| Box::new(chooser) as Box<dyn Chooser>)
+                .map(|chooser| Box::new(chooser) as Box<dyn PageChooser>)
                 .map_err(|error| failure.note(error, &stop))
         };
         policies.push(ForeignPolicy { name, unit, make: Arc::new(make) });
@@ -75,7 +75,7 @@ struct PythonPolicy {
     /// Its method, which is looked up once.
     access: Py<PyAny>,
     failure: Failure,
-    stop: Stop,
+    stop: StopSignal,
 }
 
 fn made(
@@ -83,7 +83,7 @@ fn made(
     factory: &Py<PyAny>,
     name: &str,
     config: BufferConfig,
-    (failure, stop): (&Failure, &Stop),
+    (failure, stop): (&Failure, &StopSignal),
 ) -> PyResult<PythonPolicy> {
     let object = factory.call1(py, (config.capacity_pages, config.pages_per_block))?;
     let access = object.getattr(py, intern!(py, "access"))?;
@@ -131,8 +131,8 @@ impl PythonPolicy {
     }
 }
 
-impl Chooser for PythonPolicy {
-    fn access(&mut self, access: Access, _: bool, victims: &mut VictimList) -> Result<bool, Ended> {
+impl PageChooser for PythonPolicy {
+    fn access(&mut self, access: PageAccess, _: bool, victims: &mut VictimList) -> Result<bool, Ended> {
         self.call(|py| {
             let answer = self.access.bind(py).call1((access.page.0, access.write))?;
             self.take("access", &answer, victims)
@@ -146,7 +146,7 @@ impl Chooser for PythonPolicy {
         })
     }
 
-    fn admits(&self, access: Access) -> Result<bool, Ended> {
+    fn admits(&self, access: PageAccess) -> Result<bool, Ended> {
         self.call(|py| {
             let answer = self.object.bind(py).call_method1(intern!(py, "admits"), (access.page.0, access.write))?;
             answer.is_truthy()

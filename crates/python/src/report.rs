@@ -1,15 +1,15 @@
 //! Results as tables and as a page.
 
-use destage_report::{Objective, Report};
+use destage_report::{RankingObjective, RunsReport};
 use pyo3::prelude::*;
 
 use crate::arrow::Table;
 use crate::raised;
 
 /// The report of results as `destage sim --json` writes them.
-fn report(json: &[u8], objective: Option<&str>) -> PyResult<Report> {
-    let report = Report::new(destage_report::read("results", json).map_err(raised)?);
-    let objective = objective.map(Objective::named).transpose();
+fn report(json: &[u8], objective: Option<&str>) -> PyResult<RunsReport> {
+    let report = RunsReport::new(destage_report::read("results", json).map_err(raised)?);
+    let objective = objective.map(RankingObjective::named).transpose();
     let objective = objective.map_err(|right| raised(format_args!("objective: expected {right}")))?;
     Ok(match objective {
         Some(objective) => report.ranked_by(objective),

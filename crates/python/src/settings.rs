@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use destage_scenario::keys::output::{CSV, JSON, LATENCY_LOG, PROGRESS, REPORT, RESUME, TIMING};
 use destage_scenario::sim::SIM;
 use destage_scenario::synth::SYNTH;
-use destage_scenario::{Key, Settings, Takes};
+use destage_scenario::{ScenarioSettings, SettingKey, ValueCount};
 use pyo3::prelude::*;
 
 use crate::raised;
 
 /// Settings of `destage sim` that say where and how results are shown, which is said in other ways here.
-const OF_THE_COMMAND: [(Key, &str); 7] = [
+const OF_THE_COMMAND: [(SettingKey, &str); 7] = [
     (JSON.key(), "call .json() on the result"),
     (CSV.key(), "take .table() of the result"),
     (REPORT.key(), "call .report(folder) on the result"),
@@ -25,7 +25,7 @@ const OF_THE_COMMAND: [(Key, &str); 7] = [
 pub(crate) type Scenario = (String, PathBuf);
 
 /// Settings of `destage sim`: those of a scenario, overridden by those that are given by name.
-pub(crate) fn of_sim(scenario: Option<&Scenario>, given: Vec<(String, Vec<String>)>) -> PyResult<Settings> {
+pub(crate) fn of_sim(scenario: Option<&Scenario>, given: Vec<(String, Vec<String>)>) -> PyResult<ScenarioSettings> {
     let settings = of(SIM, scenario, given)?;
     match OF_THE_COMMAND.iter().find(|(key, _)| settings.is_given(key)) {
         Some((key, instead)) => {
@@ -37,16 +37,16 @@ pub(crate) fn of_sim(scenario: Option<&Scenario>, given: Vec<(String, Vec<String
 
 /// Settings with these keys.
 pub(crate) fn of(
-    keys: &'static [Key],
+    keys: &'static [SettingKey],
     scenario: Option<&Scenario>,
     given: Vec<(String, Vec<String>)>,
-) -> PyResult<Settings> {
-    let mut settings = Settings::new(keys);
+) -> PyResult<ScenarioSettings> {
+    let mut settings = ScenarioSettings::new(keys);
     if let Some((text, file)) = scenario {
         settings.read_text(file, text).map_err(raised)?;
     }
     for (name, values) in given {
-        let several = keys.iter().any(|key| key.name == name && key.takes == Takes::Several);
+        let several = keys.iter().any(|key| key.name == name && key.takes == ValueCount::Several);
         if values.len() != 1 && !several && keys.iter().any(|key| key.name == name) {
             return Err(raised(format_args!("'{name}' takes one value, not a list")));
         }

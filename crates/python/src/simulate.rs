@@ -1,20 +1,20 @@
 //! A simulation: what `destage sim` does, from settings to results.
 
-use destage_report::Objective;
-use destage_report::results::{self, Documented, RunKind};
+use destage_report::RankingObjective;
+use destage_report::results::{self, DocumentedResult, RunKind};
 use destage_scenario::keys::array::ARRAY;
 use destage_scenario::keys::output::OBJECTIVE;
-use destage_scenario::sim::{self, Requests};
-use destage_scenario::{Settings, Simulation};
+use destage_scenario::sim::{self, SimulatedRequests};
+use destage_scenario::{DescribedSimulation, ScenarioSettings};
 use destage_sim::buffer::RunResult;
-use destage_sim::experiment::{Counter, Input, Resources, Sweep};
+use destage_sim::experiment::{CharacteristicsCounter, OpenedInput, RunResources, RunSelection};
 use destage_sim::measure::RequestLog;
 use destage_trace::TraceError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow::Table;
-use crate::call::{self, Stop};
+use crate::call::{self, StopSignal};
 use crate::latencies::Latencies;
 use crate::policy::{Failure, Given, foreign};
 use crate::raised;
@@ -43,9 +43,9 @@ pub(crate) fn simulate(
         return Err(raised(format_args!("policy '{name}' {what}")));
     }
     let log = latencies.then(|| Latencies::begin(columns)).transpose()?;
-    let objective = OBJECTIVE.optional_by(&settings, |text| Objective::named(text).map(|_| text.to_owned()));
+    let objective = OBJECTIVE.optional_by(&settings, |text| RankingObjective::named(text).map(|_| text.to_owned()));
     let objective = objective.map_err(raised)?;
-    let (stop, failure) = (Stop::default(), Failure::default());
+    let (stop, failure) = (StopSignal::default(), Failure::default());
     let work = Work { settings, log: log.clone(), stop: stop.clone(), failure: failure.clone(), policies };
     let in_python = !work.policies.is_empty();
     let json = call::run(py, &stop, move || {
@@ -63,9 +63,9 @@ pub(crate) fn simulate(
 
 /// What a simulation needs.
 struct Work {
-    settings: Settings,
+    settings: ScenarioSettings,
     log: Option<Latencies>,
-    stop: Stop,
+    stop: StopSignal,
     failure: Failure,
     policies: Vec<Given>,
 }
@@ -78,17 +78,17 @@ impl Work {
         destage_scenario::count(settings, &mut requests, &mut |_, _| {}).map_err(raised)?;
         destage_scenario::find_sizes(settings, &mut requests, &|_| {}).map_err(raised)?;
         let simulation = destage_scenario::simulation(settings, &requests).map_err(raised)?;
-        let resources = Resources { stop: Some(&self.stop), ..sim::resources(settings).map_err(raised)? };
-        let counter = Counter::new(simulation.replay());
+        let resources = RunResources { stop: Some(&self.stop), ..sim::resources(settings).map_err(raised)? };
+        let counter = CharacteristicsCounter::new(simulation.replay());
         let mut passes = 0;
-        let mut open = || -> Result<Input, TraceError> {
+        let mut open = || -> Result<OpenedInput, TraceError> {
             let input = requests.open(passes)?;
             passes += 1;
             // Every pass reads the same.
             Ok(if passes == 1 { counter.count(input) } else { input })
         };
         match simulation {
-            Simulation::Buffers(mut experiment) => {
+            DescribedSimulation::Buffers(mut experiment) => {
                 let log = self.log.map(|log| Box::new(log) as Box<dyn RequestLog>);
                 let one_by_one = !self.policies.is_empty() && log.is_none();
                 experiment.foreign = foreign(self.policies, &self.failure, &self.stop)?;
@@ -101,7 +101,7 @@ impl Work {
                 };
                 written(results, settings, &requests, &experiment.caches, &counter)
             }
-            Simulation::Array(experiment) => {
+            DescribedSimulation::Array(experiment) => {
                 if let Some((name, ..)) = self.policies.first() {
                     let what =
                         "is a buffer inside an SSD, and with array there are caches of the host: leave array out";
@@ -119,7 +119,7 @@ impl Work {
 /// of them at a time has the interpreter.
 struct OneByOne(Vec<RunResult>);
 
-impl Sweep<RunResult> for OneByOne {
+impl RunSelection<RunResult> for OneByOne {
     fn wants(&self, _: usize) -> bool {
         true
     }
@@ -135,12 +135,12 @@ impl Sweep<RunResult> for OneByOne {
 }
 
 /// The results as JSON, with what is known of the trace and of the sizes of caches.
-fn written<R: Documented + RunKind>(
+fn written<R: DocumentedResult + RunKind>(
     mut results: Vec<R>,
-    settings: &Settings,
-    requests: &Requests,
+    settings: &ScenarioSettings,
+    requests: &SimulatedRequests,
     caches: &[u64],
-    counter: &Counter,
+    counter: &CharacteristicsCounter,
 ) -> PyResult<Vec<u8>> {
     let sizes = requests.sizes_result(settings, caches).map_err(raised)?;
     results::complete(&mut results, Some(&counter.finish()), sizes.as_ref());

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow::Table;
-use crate::call::{self, Stop};
+use crate::call::{self, StopSignal};
 use crate::raised;
 
 /// A group: a name, how many runs it has, and its text.
@@ -52,7 +52,7 @@ impl SweepPlan {
         out: PathBuf,
         fetched: Vec<(String, PathBuf)>,
     ) -> PyResult<Self> {
-        let sweep = call::run(py, &Stop::default(), move || {
+        let sweep = call::run(py, &StopSignal::default(), move || {
             let description = SweepDescription::parse(&file, &text).map_err(raised)?;
             ParameterSweep::open(&description, &fetched, &out, &|_, _| {}).map_err(raised)
         })?;
@@ -89,14 +89,14 @@ impl SweepPlan {
     /// Writes all rows; how it went, as JSON.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         let sweep = self.end()?;
-        let summary = call::run(py, &Stop::default(), move || sweep.finish().map_err(raised))?;
+        let summary = call::run(py, &StopSignal::default(), move || sweep.finish().map_err(raised))?;
         json(&summary)
     }
 
     /// Runs all that is left on threads; `show` is called with how many runs are done, and of how many.
     fn local(&self, py: Python<'_>, threads: Option<usize>, show: Py<PyAny>) -> PyResult<String> {
         let sweep = self.end()?;
-        let stop = Stop::default();
+        let stop = StopSignal::default();
         let told = stop.clone();
         let summary = call::run(py, &stop, move || {
             let show = |done: usize, runs: usize| {
@@ -130,7 +130,7 @@ pub(crate) fn sweep_run<'py>(
     file: Option<PathBuf>,
 ) -> PyResult<(usize, Option<Bound<'py, PyBytes>>, String)> {
     let group = SweepGroup::parse(group).map_err(raised)?;
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     let told = stop.clone();
     let made = call::run(py, &stop, move || {
         run(&group, file.as_deref(), None, &told).and_then(destage_sweep::GroupOutcome::made).map_err(raised)
@@ -144,7 +144,7 @@ pub(crate) fn sweep_run<'py>(
 #[pyo3(signature = (group, file=None))]
 pub(crate) fn whole_run(py: Python<'_>, group: &str, file: Option<PathBuf>) -> PyResult<String> {
     let group = SweepGroup::parse(group).map_err(raised)?;
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     let told = stop.clone();
     let results = call::run(py, &stop, move || {
         let runs = whole(&group, file.as_deref(), None, &told).map_err(raised)?;

@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow::{field, stream};
-use crate::call::{self, Stop};
+use crate::call::{self, StopSignal};
 use crate::file::{NewFile, failed, folder};
 use crate::{raised, settings};
 
@@ -83,7 +83,7 @@ impl Trace {
             Some("both") => Some(LocalityOf::Both),
             Some(other) => return Err(raised(format_args!("locality = '{other}': one of writes, reads, both"))),
         };
-        let (trace, stop) = (self.clone(), Stop::default());
+        let (trace, stop) = (self.clone(), StopSignal::default());
         let file = self.path.display().to_string();
         let told = stop.clone();
         call::run(py, &stop, move || {
@@ -118,7 +118,7 @@ impl Trace {
                 "--level: only the native format is compressed; leave it out with --to {spec}"
             )));
         }
-        let (trace, stop) = (self.clone(), Stop::default());
+        let (trace, stop) = (self.clone(), StopSignal::default());
         let told = stop.clone();
         call::run(py, &stop, move || {
             let mut source = told.source(Box::new(trace.open().map_err(raised)?));
@@ -159,7 +159,7 @@ fn write_native(source: &mut dyn TraceSource, to: &Path, level: i32) -> PyResult
 #[pyfunction]
 pub(crate) fn synth(py: Python<'_>, path: PathBuf, given: Vec<(String, Vec<String>)>) -> PyResult<u64> {
     let settings = settings::of(SYNTH, None, given)?;
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     let told = stop.clone();
     call::run(py, &stop, move || {
         let level = made_up::level(&settings).map_err(raised)?;
@@ -233,7 +233,7 @@ pub(crate) fn write_trace(
     let latency = |ns: Option<u64>| ns.map_or(LATENCY_UNKNOWN, Nanos);
     let latencies = latency_ns.map(|all| all.into_iter().map(latency).collect());
     let columns = Columns { requests: rows.map(request).collect(), latencies, taken: 0 };
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     let told = stop.clone();
     call::run(py, &stop, move || {
         write_native(&mut *told.source(Box::new(columns)), &path, level.unwrap_or(NATIVE_DEFAULT_LEVEL))

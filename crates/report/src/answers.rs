@@ -8,34 +8,34 @@ use crate::ReportRun;
 use crate::durability::durability;
 use crate::escape::escaped;
 use crate::figures::{
-    BUSIEST, Better, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, COLLECTIONS, DELAYED_SHARE, ERASES, LIFETIME,
-    MEAN, P99_9, P99_9_UNDELAYED, Show, THROUGHPUT, WORST_BLOCK,
+    BUSIEST, BetterValue, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, COLLECTIONS, DELAYED_SHARE, ERASES,
+    LIFETIME, MEAN, P99_9, P99_9_UNDELAYED, THROUGHPUT, ValueFormat, WORST_BLOCK,
 };
-use crate::group::{Group, Point};
+use crate::group::{GroupPoint, RunGroup};
 use crate::judge::TIE;
 use crate::kind::GroupKind;
-use crate::objective::Objective;
-use crate::ranking::{CLOSE, Ranking, ahead_of, least};
+use crate::objective::RankingObjective;
+use crate::ranking::{CLOSE, RunRanking, ahead_of, least};
 use crate::summary::shown;
 
 /// A question with its answer, which is HTML.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct PageAnswer {
     pub(crate) question: &'static str,
     pub(crate) answer: String,
 }
 
 /// What the group's figures say.
-pub(crate) fn answers(group: &Group, runs: &[ReportRun]) -> Vec<Answer> {
-    let ranking = Ranking::of(group, runs);
-    let mut all = vec![Answer { question: question(group.kind), answer: which(group, runs, &ranking) }];
+pub(crate) fn answers(group: &RunGroup, runs: &[ReportRun]) -> Vec<PageAnswer> {
+    let ranking = RunRanking::of(group, runs);
+    let mut all = vec![PageAnswer { question: question(group.kind), answer: which(group, runs, &ranking) }];
     if let Some(best) = ranking.best() {
         match group.kind {
             GroupKind::Hits | GroupKind::Analytic => {}
             GroupKind::Ssd => {
-                all.push(Answer { question: "What does it cost in wear?", answer: wear(group, runs, best) });
+                all.push(PageAnswer { question: "What does it cost in wear?", answer: wear(group, runs, best) });
                 let answer = collection(group, runs, best);
-                all.push(Answer { question: "What does collection do to p99.9?", answer });
+                all.push(PageAnswer { question: "What does collection do to p99.9?", answer });
             }
             GroupKind::Array => array(&mut all, group, runs, best),
         }
@@ -43,7 +43,7 @@ pub(crate) fn answers(group: &Group, runs: &[ReportRun]) -> Vec<Answer> {
     let saturated: Vec<_> = group.points.iter().filter(|point| runs[point.run].is_saturated()).collect();
     if !saturated.is_empty() {
         let names: Vec<_> = saturated.iter().map(|point| escaped(&group.name(**point))).collect();
-        all.push(Answer {
+        all.push(PageAnswer {
             question: "What could not keep up?",
             answer: format!(
                 "{} of {} runs are saturated: requests came faster than the device served them, so that they have no \
@@ -64,7 +64,7 @@ const fn question(kind: GroupKind) -> &'static str {
     }
 }
 
-fn strong(group: &Group, point: Point) -> String {
+fn strong(group: &RunGroup, point: GroupPoint) -> String {
     format!("<strong>{}</strong>", escaped(&group.name(point)))
 }
 
@@ -78,23 +78,23 @@ pub(crate) fn list(names: &[String]) -> String {
 }
 
 /// What is known of a run's speed beside what it was ranked by.
-fn speed(ranking: &Ranking, run: &ReportRun, value: f64) -> String {
+fn speed(ranking: &RunRanking, run: &ReportRun, value: f64) -> String {
     let mut told = vec![format!("{} {}", ranking.objective.words(), ranking.told(value))];
-    let mut tell = |own: Objective, name: &str, value: Option<String>| {
+    let mut tell = |own: RankingObjective, name: &str, value: Option<String>| {
         told.extend(value.filter(|_| own != ranking.objective).map(|value| format!("{name} {value}")));
     };
-    tell(Objective::Mean, "mean response time", MEAN.of(run).map(show_time));
-    tell(Objective::P999, "p99.9", P99_9.of(run).map(show_time));
+    tell(RankingObjective::Mean, "mean response time", MEAN.of(run).map(show_time));
+    tell(RankingObjective::P999, "p99.9", P99_9.of(run).map(show_time));
     told.extend(
-        THROUGHPUT.of(run).filter(|_| MEAN.of(run).is_some()).map(|r| format!("{} MB/s", shown(r, Show::Rate))),
+        THROUGHPUT.of(run).filter(|_| MEAN.of(run).is_some()).map(|r| format!("{} MB/s", shown(r, ValueFormat::Rate))),
     );
     told.join(", ")
 }
 
 /// The sentences on the best run, on who comes next, and on the smallest cache that comes close.
-fn which(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> String {
+fn which(group: &RunGroup, runs: &[ReportRun], ranking: &RunRanking) -> String {
     let words = ranking.objective.words();
-    let extreme = if ranking.objective.figure(group.kind).better == Better::More { "highest" } else { "lowest" };
+    let extreme = if ranking.objective.figure(group.kind).better == BetterValue::More { "highest" } else { "lowest" };
     let mut answer = match &ranking.winners[..] {
         [] if group.points.iter().all(|point| runs[point.run].is_saturated()) => return "No run kept up.".to_owned(),
         [] => return format!("No run has a {words}."),
@@ -143,11 +143,11 @@ fn which(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> String {
     answer
 }
 
-fn wear(group: &Group, runs: &[ReportRun], best: Point) -> String {
+fn wear(group: &RunGroup, runs: &[ReportRun], best: GroupPoint) -> String {
     let run = &runs[best.run];
-    let erases = |point: Point| ERASES.of(&runs[point.run]).filter(|_| !runs[point.run].is_saturated());
+    let erases = |point: GroupPoint| ERASES.of(&runs[point.run]).filter(|_| !runs[point.run].is_saturated());
     let count = |value: f64| show_count(value as u64);
-    let decimals = |path: &str| run.number(path).map(|value| shown(value, Show::Decimals));
+    let decimals = |path: &str| run.number(path).map(|value| shown(value, ValueFormat::Decimals));
     let mut answer = match erases(best) {
         Some(own) if own > 0.0 => {
             let of_blocks = match (decimals("ssd.erases_per_block_mean"), WORST_BLOCK.of(run)) {
@@ -167,7 +167,8 @@ fn wear(group: &Group, runs: &[ReportRun], best: Point) -> String {
         );
     }
     if let Some(lifetime) = LIFETIME.of(run) {
-        let _ = write!(answer, " At that rate the flash lasts for {} of host writes.", shown(lifetime, Show::Bytes));
+        let _ =
+            write!(answer, " At that rate the flash lasts for {} of host writes.", shown(lifetime, ValueFormat::Bytes));
     }
     match least(group.points.iter().copied(), erases) {
         Some((fewest, value)) if erases(best).is_some_and(|own| own > value) => {
@@ -194,8 +195,8 @@ pub(crate) fn raised(run: &ReportRun) -> Option<f64> {
     Some(P99_9.of(run)? / others)
 }
 
-fn collection(group: &Group, runs: &[ReportRun], best: Point) -> String {
-    let describe = |point: Point| {
+fn collection(group: &RunGroup, runs: &[ReportRun], best: GroupPoint) -> String {
+    let describe = |point: GroupPoint| {
         let run = &runs[point.run];
         if COLLECTIONS.of(run).unwrap_or(0.0) == 0.0 {
             return format!("{} never collected garbage.", strong(group, point));
@@ -214,7 +215,7 @@ fn collection(group: &Group, runs: &[ReportRun], best: Point) -> String {
             Some(others) => format!(
                 "{}: {} % of reads and writes waited for a collection. p99.9 is {}; of the others alone it is {}{}.{delayed}",
                 strong(group, point),
-                shown(share, Show::Percent),
+                shown(share, ValueFormat::Percent),
                 show_time(all),
                 show_time(others),
                 raised(run).map_or(String::new(), |factor| {
@@ -224,7 +225,7 @@ fn collection(group: &Group, runs: &[ReportRun], best: Point) -> String {
         }
     };
     let mut answer = describe(best);
-    let most = |point: Point| raised(&runs[point.run]).map(|factor| -factor);
+    let most = |point: GroupPoint| raised(&runs[point.run]).map(|factor| -factor);
     if let Some((worst, factor)) = least(group.points.iter().copied(), most)
         && worst.run != best.run
         && factor < -1.0
@@ -234,7 +235,7 @@ fn collection(group: &Group, runs: &[ReportRun], best: Point) -> String {
     answer
 }
 
-fn array(all: &mut Vec<Answer>, group: &Group, runs: &[ReportRun], best: Point) {
+fn array(all: &mut Vec<PageAnswer>, group: &RunGroup, runs: &[ReportRun], best: GroupPoint) {
     let run = &runs[best.run];
     if let (Some(share), Some(first)) = (BUSIEST.of(run), all.first_mut()) {
         let name = strong(group, best);
@@ -248,31 +249,31 @@ fn array(all: &mut Vec<Answer>, group: &Group, runs: &[ReportRun], best: Point) 
         let rebuilt: Vec<_> = rebuilds.map(|time| format!(" A rebuild takes {}.", show_time(time))).collect();
         if !told.is_empty() {
             let answer = format!("{}: p99.9 is {}.{}", strong(group, best), told.join(", "), rebuilt.concat());
-            all.push(Answer { question: "What does a failure do to p99.9?", answer });
+            all.push(PageAnswer { question: "What does a failure do to p99.9?", answer });
         }
     }
     if let Some(answer) = array_wear(group, runs, best) {
-        all.push(Answer { question: "What does it cost in wear?", answer });
+        all.push(PageAnswer { question: "What does it cost in wear?", answer });
     }
 }
 
 /// What SSDs erase, and what cache devices are written.
-fn array_wear(group: &Group, runs: &[ReportRun], best: Point) -> Option<String> {
+fn array_wear(group: &RunGroup, runs: &[ReportRun], best: GroupPoint) -> Option<String> {
     let (erased, flash) = runs[best.run].list("devices").iter().fold((0.0, false), |(sum, flash), device| {
         let erases = device.get("erases").and_then(serde_json::Value::as_f64);
         (sum + erases.unwrap_or(0.0), flash || erases.is_some())
     });
     let erases = || format!("{} erases {} blocks of its SSDs.", strong(group, best), show_count(erased as u64));
     let mut answers: Vec<_> = flash.then(erases).into_iter().collect();
-    let written = |point: Point| {
+    let written = |point: GroupPoint| {
         let pages = CACHE_WRITES.of(&runs[point.run]).filter(|pages| *pages > 0.0);
         pages.and(CACHE_WRITES_PER_PAGE.of(&runs[point.run]))
     };
-    let tell = |(point, bytes): (Point, f64)| {
-        let lasts = CACHE_LIFETIME
-            .of(&runs[point.run])
-            .map_or(String::new(), |lifetime| format!(", and at that rate lasts for {}", shown(lifetime, Show::Years)));
-        let bytes = shown(bytes, Show::Decimals);
+    let tell = |(point, bytes): (GroupPoint, f64)| {
+        let lasts = CACHE_LIFETIME.of(&runs[point.run]).map_or(String::new(), |lifetime| {
+            format!(", and at that rate lasts for {}", shown(lifetime, ValueFormat::Years))
+        });
+        let bytes = shown(bytes, ValueFormat::Decimals);
         format!("{bytes} bytes for each byte that the host writes{lasts}")
     };
     let own = written(best).map(|bytes| (best, bytes));

@@ -8,18 +8,18 @@ use crate::ReportRun;
 use crate::answers::{list, raised};
 use crate::figures::{
     CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, COLLECTIONS, DELAYED_SHARE, ERASES, P99_9, P99_9_UNDELAYED,
-    Show, WRITE_AMPLIFICATION,
+    ValueFormat, WRITE_AMPLIFICATION,
 };
-use crate::group::{Group, Point};
+use crate::group::{GroupPoint, RunGroup};
 use crate::judge::TIE;
 use crate::kind::GroupKind;
-use crate::ranking::{CLOSE, Ranking, ahead, ahead_of};
+use crate::ranking::{CLOSE, RunRanking, ahead, ahead_of};
 use crate::size::show_size;
 use crate::summary::shown;
 
 /// A card; all of it is text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Card {
+pub(crate) struct PageCard {
     /// What it tells of.
     pub(crate) title: &'static str,
     pub(crate) number: String,
@@ -32,8 +32,8 @@ const NAMES: usize = 3;
 const SAME_TAIL: f64 = 0.05;
 
 /// The cards of a group.
-pub(crate) fn cards(group: &Group, runs: &[ReportRun]) -> Vec<Card> {
-    let ranking = Ranking::of(group, runs);
+pub(crate) fn cards(group: &RunGroup, runs: &[ReportRun]) -> Vec<PageCard> {
+    let ranking = RunRanking::of(group, runs);
     let mut all = vec![best(group, runs, &ranking)];
     all.extend(smallest(group, &ranking));
     if let Some(best) = ranking.best() {
@@ -50,11 +50,11 @@ pub(crate) fn cards(group: &Group, runs: &[ReportRun]) -> Vec<Card> {
 }
 
 /// The size of a point in words, where it is a buffer's.
-fn sized(group: &Group, point: Point) -> String {
+fn sized(group: &RunGroup, point: GroupPoint) -> String {
     group.sizes[point.size].map_or(String::new(), |bytes| format!(" at {}", show_size(bytes)))
 }
 
-fn best(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> Card {
+fn best(group: &RunGroup, runs: &[ReportRun], ranking: &RunRanking) -> PageCard {
     let words = ranking.objective.words();
     let is_array = group.kind == GroupKind::Array;
     let title = match group.points.len() {
@@ -80,7 +80,7 @@ fn best(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> Card {
         } else {
             ("not known", "No run has what they are ranked by.")
         };
-        return Card { title, number: number.to_owned(), sentence: sentence.to_owned() };
+        return PageCard { title, number: number.to_owned(), sentence: sentence.to_owned() };
     };
     if ranking.winners.len() > 1 {
         let names: Vec<_> = ranking.winners.iter().map(|(point, _)| group.labels[point.label].clone()).collect();
@@ -94,7 +94,7 @@ fn best(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> Card {
         let all = if names.len() > NAMES { format!(": {}", list(&names)) } else { String::new() };
         let sentence =
             format!("{words} {range}: no further apart than chance, or {} %, may put them{all}.", TIE * 100.0);
-        return Card { title, number: number + &sized(group, first), sentence: capital(&sentence) };
+        return PageCard { title, number: number + &sized(group, first), sentence: capital(&sentence) };
     }
     let mut sentence = format!("{words} {}", ranking.told(value));
     match ranking.runner_up {
@@ -109,7 +109,7 @@ fn best(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> Card {
         None if group.labels.len() > 1 => sentence += "; no other run is to be compared",
         None => {}
     }
-    Card { title, number: group.name(first), sentence: capital(&sentence) + "." }
+    PageCard { title, number: group.name(first), sentence: capital(&sentence) + "." }
 }
 
 /// A sentence that begins with a capital, unless that is a figure's name.
@@ -122,7 +122,7 @@ pub(crate) fn capital(sentence: &str) -> String {
 }
 
 /// The smallest size that will do, if there are several.
-fn smallest(group: &Group, ranking: &Ranking) -> Option<Card> {
+fn smallest(group: &RunGroup, ranking: &RunRanking) -> Option<PageCard> {
     let &(best, value) = ranking.winners.first()?;
     let sizes = group.sizes.iter().flatten().count();
     if sizes < 2 {
@@ -130,7 +130,7 @@ fn smallest(group: &Group, ranking: &Ranking) -> Option<Card> {
     }
     let title = "Smallest size that will do";
     let words = ranking.objective.words();
-    let name = |point: Point| group.sizes[point.size].map_or("no cache".to_owned(), show_size);
+    let name = |point: GroupPoint| group.sizes[point.size].map_or("no cache".to_owned(), show_size);
     if let Some((knee, own)) = ranking.knee {
         let sentence = format!(
             "{} has a {words} of {} there, within {} % of the best.",
@@ -138,7 +138,7 @@ fn smallest(group: &Group, ranking: &Ranking) -> Option<Card> {
             ranking.told(own),
             CLOSE * 100.0
         );
-        return Some(Card { title, number: name(knee), sentence });
+        return Some(PageCard { title, number: name(knee), sentence });
     }
     let mut sentence = match ranking.smaller {
         Some((smaller, own)) => format!(
@@ -153,16 +153,16 @@ fn smallest(group: &Group, ranking: &Ranking) -> Option<Card> {
     if ranking.is_largest {
         sentence += " A larger one may be better still: none was simulated.";
     }
-    Some(Card { title, number: name(best), sentence })
+    Some(PageCard { title, number: name(best), sentence })
 }
 
 fn wear_sentence(run: &ReportRun) -> Option<String> {
-    let amplification = WRITE_AMPLIFICATION.of(run).map(|value| shown(value, Show::Decimals))?;
+    let amplification = WRITE_AMPLIFICATION.of(run).map(|value| shown(value, ValueFormat::Decimals))?;
     Some(format!(" Write amplification is {amplification}."))
 }
 
 /// What collection does to the tail of the best run.
-fn tail(name: &str, run: &ReportRun) -> Option<Card> {
+fn tail(name: &str, run: &ReportRun) -> Option<PageCard> {
     let title = "What collection does to the tail";
     let all = P99_9.of(run)?;
     let wear = wear_sentence(run).unwrap_or_default();
@@ -171,15 +171,15 @@ fn tail(name: &str, run: &ReportRun) -> Option<Card> {
             "{name} never collected garbage, so that nothing here tells of its tail when it does. p99.9 is {}.{wear}",
             show_time(all)
         );
-        return Some(Card { title, number: "not to be said".to_owned(), sentence });
+        return Some(PageCard { title, number: "not to be said".to_owned(), sentence });
     }
-    let share = shown(DELAYED_SHARE.of(run).unwrap_or(0.0), Show::Percent);
+    let share = shown(DELAYED_SHARE.of(run).unwrap_or(0.0), ValueFormat::Percent);
     let Some((factor, others)) = raised(run).zip(P99_9_UNDELAYED.of(run)) else {
         let sentence = format!(
             "{share} % of reads and writes waited for a collection; p99.9 of {name} is {}.{wear}",
             show_time(all)
         );
-        return Some(Card { title, number: show_time(all), sentence });
+        return Some(PageCard { title, number: show_time(all), sentence });
     };
     if factor < 1.0 + SAME_TAIL {
         let sentence = format!(
@@ -187,7 +187,7 @@ fn tail(name: &str, run: &ReportRun) -> Option<Card> {
             show_time(all),
             show_time(others)
         );
-        return Some(Card { title, number: "next to nothing".to_owned(), sentence });
+        return Some(PageCard { title, number: "next to nothing".to_owned(), sentence });
     }
     let sentence = format!(
         "p99.9 of {name} is {}, and {} without the {share} % of requests that waited for a collection.{wear}",
@@ -195,35 +195,35 @@ fn tail(name: &str, run: &ReportRun) -> Option<Card> {
         show_time(others)
     );
     let number = if factor < 9.95 { format!("p99.9 × {factor:.1}") } else { format!("p99.9 × {factor:.0}") };
-    Some(Card { title, number, sentence })
+    Some(PageCard { title, number, sentence })
 }
 
-fn wear(name: &str, run: &ReportRun) -> Option<Card> {
+fn wear(name: &str, run: &ReportRun) -> Option<PageCard> {
     let erases = ERASES.of(run).filter(|erases| *erases > 0.0)?;
     let sentence = format!("{name} erases so many blocks.{}", wear_sentence(run).unwrap_or_default());
-    Some(Card { title: "What it costs in wear", number: format!("{} erases", show_count(erases as u64)), sentence })
+    Some(PageCard { title: "What it costs in wear", number: format!("{} erases", show_count(erases as u64)), sentence })
 }
 
 /// What the loss of a member does to the tail of the best run.
-fn failure(name: &str, run: &ReportRun) -> Option<Card> {
+fn failure(name: &str, run: &ReportRun) -> Option<PageCard> {
     let of = |phase: &str| run.number(&format!("degraded.{phase}.p99_9"));
     let healthy = of("healthy").filter(|healthy| *healthy > 0.0)?;
     let phases = [("while a member is lost", of("degraded")), ("while it is rebuilt", of("rebuilding"))];
     let known = || phases.iter().filter_map(|(when, time)| Some((*when, (*time)?)));
     let worst = known().map(|(_, time)| time).max_by(f64::total_cmp)?;
     let told: Vec<_> = known().map(|(when, time)| format!("{} {when}", show_time(time))).collect();
-    Some(Card {
+    Some(PageCard {
         title: "What a failure does to the tail",
         number: format!("p99.9 × {:.1}", worst / healthy),
         sentence: format!("p99.9 of {name} is {} before, {}.", show_time(healthy), list(&told)),
     })
 }
 
-fn cache_wear(name: &str, run: &ReportRun) -> Option<Card> {
+fn cache_wear(name: &str, run: &ReportRun) -> Option<PageCard> {
     CACHE_WRITES.of(run).filter(|pages| *pages > 0.0)?;
-    let bytes = shown(CACHE_WRITES_PER_PAGE.of(run)?, Show::Decimals);
-    let lasts = CACHE_LIFETIME.of(run).map(|years| shown(years, Show::Years));
-    Some(Card {
+    let bytes = shown(CACHE_WRITES_PER_PAGE.of(run)?, ValueFormat::Decimals);
+    let lasts = CACHE_LIFETIME.of(run).map(|years| shown(years, ValueFormat::Years));
+    Some(PageCard {
         title: "What it costs in wear",
         number: lasts.clone().unwrap_or(format!("{bytes} B/B")),
         sentence: format!(

@@ -2,7 +2,7 @@
 
 /// A value of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
+pub enum TableCell {
     /// There is none.
     Null,
     /// A whole number.
@@ -26,32 +26,32 @@ pub enum ColumnKind {
 
 /// A column of a table. All cells that are not null are of one kind.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Column {
+pub struct ResultColumn {
     /// Its name; of a field within another `outer.inner`, as in the CSV of `destage sim`.
     pub name: String,
     /// Whether it holds text, where all cells are null.
     pub is_text: bool,
     /// One cell a row.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<TableCell>,
 }
 
-impl Column {
+impl ResultColumn {
     /// What its cells hold.
     pub fn kind(&self) -> ColumnKind {
-        match self.cells.iter().find(|cell| **cell != Cell::Null) {
-            Some(Cell::Integer(_)) => ColumnKind::Integer,
-            Some(Cell::Text(_)) => ColumnKind::Text,
+        match self.cells.iter().find(|cell| **cell != TableCell::Null) {
+            Some(TableCell::Integer(_)) => ColumnKind::Integer,
+            Some(TableCell::Text(_)) => ColumnKind::Text,
             None if self.is_text => ColumnKind::Text,
-            Some(Cell::Float(_) | Cell::Null) | None => ColumnKind::Float,
+            Some(TableCell::Float(_) | TableCell::Null) | None => ColumnKind::Float,
         }
     }
 }
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct ResultTable {
     /// Its name, and that of its files.
     pub name: &'static str,
     /// Its columns, with as many cells each.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ResultColumn>,
 }

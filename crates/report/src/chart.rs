@@ -3,15 +3,15 @@
 use serde::Serialize;
 
 use crate::ReportRun;
-use crate::figures::{self, Figure};
-use crate::group::Group;
+use crate::figures::{self, ResultFigure};
+use crate::group::RunGroup;
 use crate::kind::GroupKind;
 use crate::ranking::pictured;
 
 /// How a chart is made of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Form {
+pub(crate) enum ChartForm {
     /// What runs are ranked by against the cache size, the best marked; with one size bars.
     Picture,
     /// A figure against the cache size, a line per label.
@@ -32,9 +32,9 @@ pub(crate) enum Form {
 
 /// A chart.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Chart {
+pub(crate) struct ReportChart {
     pub(crate) id: &'static str,
-    pub(crate) form: Form,
+    pub(crate) form: ChartForm,
     pub(crate) title: &'static str,
     /// What the y axis shows, with its unit.
     pub(crate) axis: &'static str,
@@ -46,14 +46,14 @@ pub(crate) struct Chart {
     pub(crate) paths: &'static [(&'static str, &'static str)],
     /// The figures of a stack, by what they stand for.
     #[serde(skip)]
-    pub(crate) stack: &'static [(&'static str, Figure)],
+    pub(crate) stack: &'static [(&'static str, ResultFigure)],
     /// What is meant by each part: `read`, `write`, `collection` or `other`, which have colours of their own.
     pub(crate) roles: &'static [&'static str],
     /// What the reader should know of it.
     pub(crate) note: &'static str,
 }
 
-impl Chart {
+impl ReportChart {
     /// Whether it is of the wear of cache devices.
     pub(crate) fn is_of_wear(&self) -> bool {
         OF_WEAR.contains(&self.id)
@@ -61,7 +61,7 @@ impl Chart {
 
     /// Whether it shows one cache size at a time.
     pub(crate) fn is_of_one_size(&self) -> bool {
-        !matches!(self.form, Form::Sweep | Form::Picture)
+        !matches!(self.form, ChartForm::Sweep | ChartForm::Picture)
     }
 }
 
@@ -71,9 +71,9 @@ const OF_WEAR: [&str; 2] = ["cache-writes", "cache-lifetime"];
 /// A figure of the catalogue against the cache size.
 macro_rules! sweep {
     ($id:literal, $figure:expr, $log:literal) => {
-        Chart {
+        ReportChart {
             id: $id,
-            form: Form::Sweep,
+            form: ChartForm::Sweep,
             title: $figure.chart[0],
             axis: $figure.chart[1],
             show: $figure.show.word(),
@@ -94,19 +94,19 @@ const fn over_time(
     log: bool,
     paths: &'static [(&'static str, &'static str)],
     note: &'static str,
-) -> Chart {
-    Chart { id, form: Form::Time, title, axis, show, log, paths, stack: &[], roles: &[], note }
+) -> ReportChart {
+    ReportChart { id, form: ChartForm::Time, title, axis, show, log, paths, stack: &[], roles: &[], note }
 }
 
-const MEAN: Chart = sweep!("mean", figures::MEAN, true);
-const P99_9: Chart = sweep!("p99-9", figures::P99_9, true);
-const HIT: Chart = sweep!("hit", figures::HIT_RATIO, false);
-const EVICTIONS: Chart = sweep!("evictions", figures::EVICTIONS, false);
-const RATE: Chart = sweep!("rate", figures::THROUGHPUT, false);
-const ERASES: Chart = sweep!("erases", figures::ERASES, false);
-const CDF: Chart = Chart {
+const MEAN: ReportChart = sweep!("mean", figures::MEAN, true);
+const P99_9: ReportChart = sweep!("p99-9", figures::P99_9, true);
+const HIT: ReportChart = sweep!("hit", figures::HIT_RATIO, false);
+const EVICTIONS: ReportChart = sweep!("evictions", figures::EVICTIONS, false);
+const RATE: ReportChart = sweep!("rate", figures::THROUGHPUT, false);
+const ERASES: ReportChart = sweep!("erases", figures::ERASES, false);
+const CDF: ReportChart = ReportChart {
     id: "cdf",
-    form: Form::Cdf,
+    form: ChartForm::Cdf,
     title: "Response times: share answered within",
     axis: "reads and writes answered, %",
     show: "percent",
@@ -116,9 +116,9 @@ const CDF: Chart = Chart {
     roles: &[],
     note: "",
 };
-const TAIL: Chart = Chart {
+const TAIL: ReportChart = ReportChart {
     id: "tail",
-    form: Form::Tail,
+    form: ChartForm::Tail,
     title: "Response times: the tail",
     axis: "answered later, % of reads and writes",
     show: "percent",
@@ -128,7 +128,7 @@ const TAIL: Chart = Chart {
     roles: &[],
     note: "Where a line crosses 0.1 % is its p99.9.",
 };
-const MEAN_TIME: Chart = over_time(
+const MEAN_TIME: ReportChart = over_time(
     "mean-time",
     "Mean response time over time",
     "mean response time",
@@ -137,7 +137,7 @@ const MEAN_TIME: Chart = over_time(
     &[("series", "mean")],
     "Requests count when they arrive.",
 );
-const MAX_TIME: Chart = over_time(
+const MAX_TIME: ReportChart = over_time(
     "max-time",
     "Longest response time over time",
     "longest response time",
@@ -146,7 +146,7 @@ const MAX_TIME: Chart = over_time(
     &[("series", "max")],
     "Requests count when they arrive.",
 );
-const QUEUE_TIME: Chart = over_time(
+const QUEUE_TIME: ReportChart = over_time(
     "queue-time",
     "Queue depth over time",
     "outstanding requests",
@@ -155,7 +155,7 @@ const QUEUE_TIME: Chart = over_time(
     &[("series", "queue")],
     "Requests outstanding when another arrives, on average.",
 );
-const HIT_TIME: Chart = over_time(
+const HIT_TIME: ReportChart = over_time(
     "hit-time",
     "Hit ratio over time",
     "hits, % of page accesses",
@@ -164,7 +164,7 @@ const HIT_TIME: Chart = over_time(
     &[("series", "hits")],
     "",
 );
-const EVICTIONS_TIME: Chart = over_time(
+const EVICTIONS_TIME: ReportChart = over_time(
     "evictions-time",
     "Evictions over time",
     "victim units per second",
@@ -173,7 +173,7 @@ const EVICTIONS_TIME: Chart = over_time(
     &[("series", "evictions")],
     "",
 );
-const RATE_TIME: Chart = over_time(
+const RATE_TIME: ReportChart = over_time(
     "rate-time",
     "Throughput over time",
     "host MB/s that arrive, read and written",
@@ -182,9 +182,9 @@ const RATE_TIME: Chart = over_time(
     &[("series", "rate")],
     "",
 );
-const WEAR: Chart = Chart {
+const WEAR: ReportChart = ReportChart {
     id: "wear",
-    form: Form::Wear,
+    form: ChartForm::Wear,
     title: "Wear: blocks by erases",
     axis: "blocks",
     show: "count",
@@ -195,12 +195,12 @@ const WEAR: Chart = Chart {
     note: "Erases since the start of the run, warm-up included, ageing not.",
 };
 
-const SSD: &[Chart] = &[
+const SSD: &[ReportChart] = &[
     MEAN,
     P99_9,
-    Chart {
+    ReportChart {
         id: "gc-tail",
-        form: Form::Parts,
+        form: ChartForm::Parts,
         title: "What collection does to p99.9",
         axis: "p99.9",
         show: "time",
@@ -254,7 +254,7 @@ const SSD: &[Chart] = &[
     WEAR,
 ];
 
-const ARRAY: &[Chart] = &[
+const ARRAY: &[ReportChart] = &[
     MEAN,
     P99_9,
     sweep!("requests", figures::REQUEST_RATE, false),
@@ -293,9 +293,9 @@ const ARRAY: &[Chart] = &[
          still owed at the end is not in it.",
     ),
     sweep!("cache-lifetime", figures::CACHE_LIFETIME, true),
-    Chart {
+    ReportChart {
         id: "phases",
-        form: Form::Parts,
+        form: ChartForm::Parts,
         title: "What a failure does to p99.9",
         axis: "p99.9",
         show: "time",
@@ -332,23 +332,23 @@ const fn stack(
     id: &'static str,
     title: &'static str,
     axis: &'static str,
-    stack: &'static [(&'static str, Figure)],
+    stack: &'static [(&'static str, ResultFigure)],
     roles: &'static [&'static str],
     note: &'static str,
-) -> Chart {
-    Chart { id, form: Form::Stack, title, axis, show: "decimal", log: false, paths: &[], stack, roles, note }
+) -> ReportChart {
+    ReportChart { id, form: ChartForm::Stack, title, axis, show: "decimal", log: false, paths: &[], stack, roles, note }
 }
 
 /// The chart of what a group's runs are ranked by.
-fn picture(group: &Group, figure: &Figure, is_asked: bool) -> Chart {
+fn picture(group: &RunGroup, figure: &ResultFigure, is_asked: bool) -> ReportChart {
     let [title, axis] = figure.chart;
-    Chart {
+    ReportChart {
         id: "picture",
-        form: Form::Picture,
+        form: ChartForm::Picture,
         title,
         axis,
         show: figure.show.word(),
-        log: figure.show == figures::Show::Time,
+        log: figure.show == figures::ValueFormat::Time,
         paths: &[],
         stack: &[],
         roles: &[],
@@ -363,10 +363,10 @@ fn picture(group: &Group, figure: &Figure, is_asked: bool) -> Chart {
 
 /// The charts of a group, in order: first what its runs are ranked by, which has no other chart then, and
 /// what is beside it at first sight.
-pub(crate) fn charts(group: &Group, runs: &[ReportRun]) -> Vec<Chart> {
-    const PAGES: Chart = sweep!("pages", figures::PAGES_PER_EVICTION, false);
-    const COST: Chart = sweep!("rate", figures::MODEL_THROUGHPUT, false);
-    let all: &[Chart] = match group.kind {
+pub(crate) fn charts(group: &RunGroup, runs: &[ReportRun]) -> Vec<ReportChart> {
+    const PAGES: ReportChart = sweep!("pages", figures::PAGES_PER_EVICTION, false);
+    const COST: ReportChart = sweep!("rate", figures::MODEL_THROUGHPUT, false);
+    let all: &[ReportChart] = match group.kind {
         GroupKind::Hits => &[HIT, EVICTIONS, PAGES, HIT_TIME, EVICTIONS_TIME],
         GroupKind::Analytic => &[COST, HIT, EVICTIONS, PAGES, ERASES, HIT_TIME, EVICTIONS_TIME],
         GroupKind::Ssd => SSD,
@@ -375,7 +375,7 @@ pub(crate) fn charts(group: &Group, runs: &[ReportRun]) -> Vec<Chart> {
     let objective = pictured(group, runs);
     let figure = objective.figure(group.kind);
     let others = || all.iter().filter(|chart| chart.title != figure.chart[0]).copied();
-    let (beside, others): (Vec<Chart>, _) = others().partition(|chart| chart.form == Form::Parts);
+    let (beside, others): (Vec<ReportChart>, _) = others().partition(|chart| chart.form == ChartForm::Parts);
     let picture = picture(group, figure, objective == group.objective);
     std::iter::once(picture).chain(beside).chain(others).collect()
 }

@@ -6,18 +6,18 @@ use destage_scenario::sim::SIM;
 use destage_trace::FormatSpec;
 
 use crate::ReportRun;
-use crate::group::{Group, circumstances, exact_bytes, scheduler};
+use crate::group::{RunGroup, circumstances, exact_bytes, scheduler};
 
 /// A call of destage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Command {
+pub(crate) struct DestageCall {
     /// Its arguments.
     pub(crate) arguments: Vec<String>,
     /// What the results do not tell of it.
     pub(crate) caveat: Option<String>,
 }
 
-impl Command {
+impl DestageCall {
     /// As a shell takes it.
     pub(crate) fn line(&self) -> String {
         let arguments = self.arguments.iter().map(|argument| quoted(argument));
@@ -43,12 +43,12 @@ fn quoted(word: &str) -> String {
 }
 
 /// Keys and values.
-type Settings = Vec<(String, String)>;
+type CallSettings = Vec<(String, String)>;
 
 /// One command for all runs of a group that differ in no more than policy, cache and order of
 /// service.
-pub(crate) fn commands(group: &Group, runs: &[ReportRun]) -> Vec<Command> {
-    let mut sets: Vec<(Settings, Vec<&ReportRun>)> = Vec::new();
+pub(crate) fn commands(group: &RunGroup, runs: &[ReportRun]) -> Vec<DestageCall> {
+    let mut sets: Vec<(CallSettings, Vec<&ReportRun>)> = Vec::new();
     for point in &group.points {
         let run = &runs[point.run];
         // Over disks only the runs with a cache tell of the cache device, and what it holds at the
@@ -73,10 +73,10 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-fn command(runs: &[&ReportRun]) -> Command {
+fn command(runs: &[&ReportRun]) -> DestageCall {
     let mut arguments = vec!["sim".to_owned()];
     let mut give = |key: &str, value: &str| arguments.push(format!("--{key}={value}"));
-    let Some(first) = runs.first() else { return Command { arguments, caveat: None } };
+    let Some(first) = runs.first() else { return DestageCall { arguments, caveat: None } };
     let (trace, format) = (first.text("input.trace"), first.text("input.format"));
     let mut caveat = None;
     if format == "workload" {
@@ -104,7 +104,7 @@ fn command(runs: &[&ReportRun]) -> Command {
             give(&key, &value);
         }
     }
-    Command { arguments, caveat }
+    DestageCall { arguments, caveat }
 }
 
 #[cfg(test)]

@@ -10,11 +10,13 @@ use destage_scenario::quantity::show_bytes;
 use serde_json::{Value, json};
 
 use crate::ReportRun;
-use crate::figures::{DEVICES_ERASES, ERASES, Figure, HIT_RATIO, MEAN, P99_9, PROGRAMS_PER_PAGE, WRITE_AMPLIFICATION};
+use crate::figures::{
+    DEVICES_ERASES, ERASES, HIT_RATIO, MEAN, P99_9, PROGRAMS_PER_PAGE, ResultFigure, WRITE_AMPLIFICATION,
+};
 use crate::group::{circumstances, scheduler};
 
 /// What is compared of buffers inside an SSD, by its name in JSON.
-const OF_BUFFERS: [(&str, Figure); 5] = [
+const OF_BUFFERS: [(&str, ResultFigure); 5] = [
     ("mean_response", MEAN),
     ("p99_9_response", P99_9),
     ("hit_ratio", HIT_RATIO),
@@ -22,7 +24,7 @@ const OF_BUFFERS: [(&str, Figure); 5] = [
     ("erases", ERASES),
 ];
 /// The same of caches over an array, whose devices are several.
-const OF_ARRAYS: [(&str, Figure); 5] = [
+const OF_ARRAYS: [(&str, ResultFigure); 5] = [
     ("mean_response", MEAN),
     ("p99_9_response", P99_9),
     ("hit_ratio", HIT_RATIO),
@@ -31,7 +33,7 @@ const OF_ARRAYS: [(&str, Figure); 5] = [
 ];
 
 /// Keys and values that tell a run.
-type Told = Vec<(String, String)>;
+type RunKeys = Vec<(String, String)>;
 
 /// A figure of both results.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +41,7 @@ pub struct ComparedFigure {
     /// Its name in JSON.
     pub name: &'static str,
     /// Which it is.
-    pub figure: Figure,
+    pub figure: ResultFigure,
     /// Its values in the first and in the second result; none where a run has none, as response
     /// times of one that is saturated.
     pub values: [Option<f64>; 2],
@@ -63,7 +65,7 @@ pub struct ComparedName {
     /// The size of its cache, if it has one.
     pub cache_bytes: Option<u64>,
     /// What else tells it from others of the same result.
-    pub setting: Told,
+    pub setting: RunKeys,
 }
 
 impl ComparedName {
@@ -98,7 +100,7 @@ pub struct ComparedRun {
 
 /// Two results side by side.
 #[derive(Clone, Debug)]
-pub struct Comparison {
+pub struct RunComparison {
     /// What else is not the same in the runs that are in both: key, and value of each result.
     pub differences: Vec<(String, [String; 2])>,
     /// Runs that are in both, in the order of the first.
@@ -126,7 +128,7 @@ fn values<'a>(runs: impl Iterator<Item = &'a BTreeMap<String, String>>, key: &st
     if values.is_empty() { "-".to_owned() } else { values.join(", ") }
 }
 
-impl Comparison {
+impl RunComparison {
     /// Puts the runs of two results side by side.
     pub fn new(results: [&[ReportRun]; 2]) -> Self {
         let told = results.map(|runs| runs.iter().map(told).collect::<Vec<_>>());

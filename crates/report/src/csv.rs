@@ -1,9 +1,9 @@
 //! Tables as CSV (RFC 4180, with line feeds).
 
-use crate::{Cell, Column, Table};
+use crate::{ResultColumn, ResultTable, TableCell};
 
 /// The table, its columns' names in the first line.
-pub(crate) fn write(table: &Table) -> String {
+pub(crate) fn write(table: &ResultTable) -> String {
     head(table.columns.iter().map(|column| column.name.as_str())) + &rows(&table.columns)
 }
 
@@ -13,16 +13,18 @@ pub(crate) fn head<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// The rows of these columns.
-pub(crate) fn rows(columns: &[Column]) -> String {
+pub(crate) fn rows(columns: &[ResultColumn]) -> String {
     let mut text = String::new();
     let rows = columns.first().map_or(0, |column| column.cells.len());
     for row in 0..rows {
         text += &line(columns.iter().map(|column| match &column.cells[row] {
-            Cell::Null => String::new(),
-            Cell::Integer(n) => n.to_string(),
+            TableCell::Null => String::new(),
+            TableCell::Integer(n) => n.to_string(),
             // As JSON writes it: the shortest that is read as the same number.
-            Cell::Float(x) => serde_json::Number::from_f64(*x).map_or_else(String::new, |number| number.to_string()),
-            Cell::Text(text) => quoted(text),
+            TableCell::Float(x) => {
+                serde_json::Number::from_f64(*x).map_or_else(String::new, |number| number.to_string())
+            }
+            TableCell::Text(text) => quoted(text),
         }));
     }
     text

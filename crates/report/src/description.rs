@@ -1,7 +1,7 @@
 //! What a trace is like, as `destage trace stat` tells it.
 
 use destage_plan::PageGeometry;
-use destage_sim::measure::{Latency, LatencySummary, TraceLocality, TraceStatResult, VolumeTrafficResult};
+use destage_sim::measure::{LatencyHistogram, LatencySummary, TraceLocality, TraceStatResult, VolumeTrafficResult};
 use destage_trace::{
     LATENCY_UNKNOWN, LocalityCollector, LocalityOf, LocalitySummary, Nanos, TooManyPages, TraceError, TraceSource,
     TraceStat, TraceSummary, VolumeStat, VolumeTraffic,
@@ -66,7 +66,7 @@ impl TraceDescription {
         locality: Option<LocalityOf>,
     ) -> Result<Self, DescriptionError> {
         let (mut stat, mut volumes) = (TraceStat::new(geometry), VolumeStat::default());
-        let mut known = Latency::default();
+        let mut known = LatencyHistogram::default();
         let mut locality = locality.map(|of| LocalityCollector::new(geometry, of));
         let (mut batch, mut latencies) = (Vec::new(), Vec::new());
         loop {

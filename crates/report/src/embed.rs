@@ -6,10 +6,10 @@ use std::ops::Add;
 use serde_json::{Map, Value, json};
 
 use crate::ReportRun;
-use crate::chart::{Chart, Form, charts};
-use crate::figures::Better;
-use crate::group::{Group, Point};
-use crate::ranking::{Ranking, pictured};
+use crate::chart::{ChartForm, ReportChart, charts};
+use crate::figures::BetterValue;
+use crate::group::{GroupPoint, RunGroup};
+use crate::ranking::{RunRanking, pictured};
 
 /// Bins of all runs' series in a page; with more, neighbours are merged, so that the page of a
 /// hundred runs stays below 3 MB. Results and tables beside the page have them all.
@@ -91,10 +91,10 @@ fn merged(bins: &[Value]) -> Value {
 }
 
 /// What the page's scripts need to know of the groups.
-pub(crate) fn view(runs: &[ReportRun], groups: &[Group]) -> Value {
-    let group = |group: &Group| {
-        let ranking = Ranking::of(group, runs);
-        let place = |point: Point| json!([point.label, point.size]);
+pub(crate) fn view(runs: &[ReportRun], groups: &[RunGroup]) -> Value {
+    let group = |group: &RunGroup| {
+        let ranking = RunRanking::of(group, runs);
+        let place = |point: GroupPoint| json!([point.label, point.size]);
         let saturated = group.points.iter().filter(|point| runs[point.run].is_saturated());
         json!({
             "labels": group.labels,
@@ -113,17 +113,17 @@ pub(crate) fn view(runs: &[ReportRun], groups: &[Group]) -> Value {
 
 /// A chart, with what of each point is not simply at a path: the figure that is pictured, or those of a stack in
 /// their order, with the names of what it is made of.
-fn chart_of(chart: &Chart, runs: &[ReportRun], group: &Group) -> Value {
+fn chart_of(chart: &ReportChart, runs: &[ReportRun], group: &RunGroup) -> Value {
     let mut value = json!(chart);
-    if chart.form == Form::Picture {
+    if chart.form == ChartForm::Picture {
         let objective = pictured(group, runs);
         let ranked = objective == group.objective;
-        let of = |point: &Point| {
+        let of = |point: &GroupPoint| {
             let run = &runs[point.run];
             json!(objective.of(group.kind, run).filter(|_| !(ranked && run.is_saturated())))
         };
         value["values"] = group.points.iter().map(of).collect();
-        value["more"] = json!(objective.figure(group.kind).better == Better::More);
+        value["more"] = json!(objective.figure(group.kind).better == BetterValue::More);
     }
     if !chart.stack.is_empty() {
         let figures = |run: &ReportRun| chart.stack.iter().map(|(_, figure)| json!(figure.of(run))).collect::<Value>();
@@ -135,8 +135,8 @@ fn chart_of(chart: &Chart, runs: &[ReportRun], group: &Group) -> Value {
 
 /// The cache size that figures of one size begin with: that of the best run if it has a cache, or else the
 /// largest. What has none is shown beside any size.
-pub(crate) fn shown_size(group: &Group, runs: &[ReportRun]) -> usize {
-    let sized = Ranking::of(group, runs).best().filter(|best| group.sizes[best.size].is_some());
+pub(crate) fn shown_size(group: &RunGroup, runs: &[ReportRun]) -> usize {
+    let sized = RunRanking::of(group, runs).best().filter(|best| group.sizes[best.size].is_some());
     sized.map_or(group.sizes.len().saturating_sub(1), |best| best.size)
 }
 

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use destage_sim::array::ArrayResult;
 use destage_sim::buffer::RunResult;
-pub use destage_sim::measure::{Better, Show};
+pub use destage_sim::measure::{BetterValue, ValueFormat};
 use destage_sim::measure::{FieldDoc, FigureDoc};
 
 use crate::ReportRun;
@@ -19,7 +19,7 @@ pub(crate) const PLACES: usize = 2;
 
 /// Where a result has a figure. The keys of a path are parted by points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FigurePlace {
     /// At a path.
     At(&'static str),
     /// The sum of what is at these paths; what is not there counts nothing.
@@ -37,52 +37,54 @@ pub enum Place {
     /// Pages of what is at a path in bytes.
     Pages(&'static str),
     /// A figure as a multiple of another.
-    Per(&'static Figure, &'static Figure),
+    Per(&'static ResultFigure, &'static ResultFigure),
 }
 
 /// A figure of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figure {
+pub struct ResultFigure {
     /// Where results have it.
-    pub place: Place,
+    pub place: FigurePlace,
     /// What stands above it.
     pub heading: &'static str,
     /// How it is shown.
-    pub show: Show,
+    pub show: ValueFormat,
     /// Which value is better.
-    pub better: Better,
+    pub better: BetterValue,
     /// What it is, in a sentence.
     pub meaning: &'static str,
     /// The title of its chart, and what stands at the axis; empty if it has none.
     pub chart: [&'static str; 2],
 }
 
-impl Figure {
+impl ResultFigure {
     /// What a run shows of it.
     pub fn of(&self, run: &ReportRun) -> Option<f64> {
         let each = |list, key: &'static str| run.list(list).iter().filter_map(move |record| record.get(key)?.as_f64());
         match self.place {
-            Place::At(path) => run.number(path),
-            Place::Sum(paths) => Some(paths.iter().filter_map(|path| run.number(path)).fold(0.0, f64::add)),
-            Place::Rest(whole, part) => Some(run.number(whole)? - run.number(part)?),
-            Place::Share(part, whole) => {
+            FigurePlace::At(path) => run.number(path),
+            FigurePlace::Sum(paths) => Some(paths.iter().filter_map(|path| run.number(path)).fold(0.0, f64::add)),
+            FigurePlace::Rest(whole, part) => Some(run.number(whole)? - run.number(part)?),
+            FigurePlace::Share(part, whole) => {
                 let whole = run.number(whole).filter(|whole| *whole > 0.0)?;
                 Some(run.number(part).unwrap_or(0.0) / whole)
             }
-            Place::Most(list, key) => each(list, key).max_by(f64::total_cmp),
-            Place::Total(list, key) => Some(each(list, key).fold(0.0, f64::add)),
-            Place::Members(keys) => {
+            FigurePlace::Most(list, key) => each(list, key).max_by(f64::total_cmp),
+            FigurePlace::Total(list, key) => Some(each(list, key).fold(0.0, f64::add)),
+            FigurePlace::Members(keys) => {
                 let members = run.list("devices").iter().filter(|device| device["device"] != "cache");
                 let all = members.flat_map(|device| keys.iter().filter_map(|key| device.get(key)?.as_f64()));
                 Some(all.fold(0.0, f64::add))
             }
-            Place::Pages(path) => Some(run.number(path)? / run.number("page_bytes").filter(|bytes| *bytes > 0.0)?),
-            Place::Per(figure, unit) => Some(figure.of(run)? / unit.of(run).filter(|unit| *unit > 0.0)?),
+            FigurePlace::Pages(path) => {
+                Some(run.number(path)? / run.number("page_bytes").filter(|bytes| *bytes > 0.0)?)
+            }
+            FigurePlace::Per(figure, unit) => Some(figure.of(run)? / unit.of(run).filter(|unit| *unit > 0.0)?),
         }
     }
 
     /// Returns the figure as which a field is declared that is at `place`.
-    const fn declared(figure: FigureDoc, place: Place) -> Self {
+    const fn declared(figure: FigureDoc, place: FigurePlace) -> Self {
         let FigureDoc { heading, show, better, meaning, chart, .. } = figure;
         Self { place, heading, show, better, meaning, chart }
     }
@@ -90,7 +92,7 @@ impl Figure {
     /// Returns the figure as which the field at `path` is declared.
     const fn of_field(fields: &[FieldDoc], path: &'static str) -> Self {
         match field(fields, path.as_bytes()).figure {
-            Some(figure) => Self::declared(figure, Place::At(path)),
+            Some(figure) => Self::declared(figure, FigurePlace::At(path)),
             None => panic!("the field is no figure"),
         }
     }
@@ -98,7 +100,7 @@ impl Figure {
     /// Its only path.
     pub(crate) const fn path(&self) -> &'static str {
         match self.place {
-            Place::At(path) => path,
+            FigurePlace::At(path) => path,
             _ => panic!("a figure that is made of others has no path"),
         }
     }
@@ -129,7 +131,7 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeclaredColumn {
     /// The figure.
-    pub figure: Figure,
+    pub figure: ResultFigure,
     /// What stands above it on a terminal.
     pub short: &'static str,
 }
@@ -148,16 +150,16 @@ fn columns_of(fields: &[FieldDoc]) -> Vec<DeclaredColumn> {
             let path = format!("{prefix}{}", field.name);
             if let Some(figure) = field.figure.filter(|figure| figure.is_column) {
                 let place = match list {
-                    None => Place::At(path.clone().leak()),
+                    None => FigurePlace::At(path.clone().leak()),
                     Some(list) => {
                         assert!(
                             prefix.is_empty(),
                             "{list}: {path} is in no record of the list itself, so it has no sum"
                         );
-                        Place::Total(list, field.name)
+                        FigurePlace::Total(list, field.name)
                     }
                 };
-                columns.push(DeclaredColumn { figure: Figure::declared(figure, place), short: figure.short });
+                columns.push(DeclaredColumn { figure: ResultFigure::declared(figure, place), short: figure.short });
             }
             if field.fields.is_empty() {
                 continue;
@@ -188,19 +190,19 @@ macro_rules! catalogue {
         $(
             $(#[doc = concat!("What is declared with the field `", $field, "`.")])?
             $(#[doc = $meaning])?
-            pub const $name: Figure =
-                $(Figure::of_field($result::FIELDS, $field))?
-                $(Figure {
-                    place: Place::$place($($path),+),
+            pub const $name: ResultFigure =
+                $(ResultFigure::of_field($result::FIELDS, $field))?
+                $(ResultFigure {
+                    place: FigurePlace::$place($($path),+),
                     heading: $heading,
-                    show: Show::$show,
-                    better: Better::$better,
+                    show: ValueFormat::$show,
+                    better: BetterValue::$better,
                     meaning: $meaning,
                     chart: chart!($($title, $axis)?),
                 })?;
         )+
         /// Every figure.
-        pub const ALL: &[Figure] = &[$($name),+];
+        pub const ALL: &[ResultFigure] = &[$($name),+];
     };
 }
 
@@ -384,26 +386,26 @@ mod tests {
         let field = |path: &str| find(&buffers, path).or_else(|| find(&arrays, path));
         // What is made of two others has their paths.
         let columns = [false, true].into_iter().flat_map(declared_columns).map(|column| &column.figure);
-        for figure in ALL.iter().chain(columns).filter(|figure| !matches!(figure.place, Place::Per(..))) {
+        for figure in ALL.iter().chain(columns).filter(|figure| !matches!(figure.place, FigurePlace::Per(..))) {
             let paths = match figure.place {
-                Place::At(path) | Place::Pages(path) => vec![path.to_owned()],
-                Place::Per(..) => unreachable!("left out"),
-                Place::Sum(paths) => paths.iter().map(|&path| path.to_owned()).collect(),
-                Place::Rest(whole, part) => vec![whole.to_owned(), part.to_owned()],
-                Place::Share(part, whole) => vec![part.to_owned(), whole.to_owned()],
-                Place::Most(list, key) | Place::Total(list, key) => vec![format!("{list}.{key}")],
-                Place::Members(keys) => keys.iter().map(|key| format!("devices.{key}")).collect(),
+                FigurePlace::At(path) | FigurePlace::Pages(path) => vec![path.to_owned()],
+                FigurePlace::Per(..) => unreachable!("left out"),
+                FigurePlace::Sum(paths) => paths.iter().map(|&path| path.to_owned()).collect(),
+                FigurePlace::Rest(whole, part) => vec![whole.to_owned(), part.to_owned()],
+                FigurePlace::Share(part, whole) => vec![part.to_owned(), whole.to_owned()],
+                FigurePlace::Most(list, key) | FigurePlace::Total(list, key) => vec![format!("{list}.{key}")],
+                FigurePlace::Members(keys) => keys.iter().map(|key| format!("devices.{key}")).collect(),
             };
             for path in paths {
                 let unit = field(&path).unwrap_or_else(|| panic!("no result has {path}")).unit;
                 let units: &[&str] = match (figure.place, figure.show) {
-                    (Place::Pages(_), _) => &["B"],
-                    (Place::Share(..), _) | (_, Show::Count | Show::Percent) => &["1"],
-                    (_, Show::Time) => &["ns"],
-                    (_, Show::Years) => &["years"],
-                    (_, Show::Bytes) => &["B"],
-                    (_, Show::Rate) => &["B/s"],
-                    (_, Show::Decimals) => &["1", "1/s"],
+                    (FigurePlace::Pages(_), _) => &["B"],
+                    (FigurePlace::Share(..), _) | (_, ValueFormat::Count | ValueFormat::Percent) => &["1"],
+                    (_, ValueFormat::Time) => &["ns"],
+                    (_, ValueFormat::Years) => &["years"],
+                    (_, ValueFormat::Bytes) => &["B"],
+                    (_, ValueFormat::Rate) => &["B/s"],
+                    (_, ValueFormat::Decimals) => &["1", "1/s"],
                 };
                 assert!(units.contains(&unit), "{path} has the unit {unit}: {figure:?}");
             }
@@ -413,14 +415,17 @@ mod tests {
     #[test]
     fn columns_are_declared_with_fields() {
         let mut places: Vec<_> = declared_columns(false).iter().map(|column| column.figure.place).collect();
-        places.retain(|place| matches!(place, Place::At(path) if path.starts_with("ssd.")));
-        assert_eq!(places, ["ssd.switch_merges", "ssd.partial_merges", "ssd.full_merges"].map(Place::At));
+        places.retain(|place| matches!(place, FigurePlace::At(path) if path.starts_with("ssd.")));
+        assert_eq!(places, ["ssd.switch_merges", "ssd.partial_merges", "ssd.full_merges"].map(FigurePlace::At));
         let figure = find(RunResult::FIELDS, "ssd.switch_merges").and_then(|field| field.figure);
         let of = |name, fields, figure| FieldDoc { name, unit: "1", meaning: "", fields, figure };
         let counted: &[FieldDoc] = vec![of("hidden", &[], None), of("seen", &[], figure)].leak();
         let columns = columns_of(&[of("seen", &[], figure), of("within", counted, None), of("devices", counted, None)]);
         let places: Vec<_> = columns.iter().map(|column| column.figure.place).collect();
-        assert_eq!(places, [Place::At("seen"), Place::At("within.seen"), Place::Total("devices", "seen")]);
+        assert_eq!(
+            places,
+            [FigurePlace::At("seen"), FigurePlace::At("within.seen"), FigurePlace::Total("devices", "seen")]
+        );
         assert_eq!((columns[0].short, columns[0].figure.heading), ("switch", "switch merges"));
     }
 }

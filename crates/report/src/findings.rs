@@ -4,18 +4,18 @@ use std::borrow::Borrow;
 
 use crate::device::modern_drive;
 use crate::figures::{DEVICES_ERASES, ERASES};
-use crate::{Objective, ReportRun};
+use crate::{RankingObjective, ReportRun};
 
 /// Names the warning that a tail has collections in it which drives interrupt.
 const NOT_INTERRUPTED: &str = "collection-not-interrupted";
 
 /// What was found of some runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundWarnings {
     /// The kind, as in results.
     pub kind: String,
     /// note, weak or void.
-    pub severity: Gravity,
+    pub severity: WarningGravity,
     /// The runs of which it was found, as their indices.
     pub runs: Vec<usize>,
     /// One sentence, of the first of these runs.
@@ -28,7 +28,7 @@ pub struct Found {
 
 /// How much is taken from a result; the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Gravity {
+pub enum WarningGravity {
     /// Figures are no result.
     Void,
     /// Figures rest on less than they seem to.
@@ -37,7 +37,7 @@ pub enum Gravity {
     Note,
 }
 
-impl Gravity {
+impl WarningGravity {
     fn of(word: &str) -> Self {
         match word {
             "void" => Self::Void,
@@ -58,18 +58,18 @@ impl Gravity {
 
 /// Returns the warnings, the gravest first, and of these what concerns most runs. Where a tail decides, that is `objective`, a
 /// tail of collections is one.
-pub fn found<R: Borrow<ReportRun>>(runs: &[R], objective: Option<Objective>) -> Vec<Found> {
-    let mut all: Vec<Found> = Vec::new();
+pub fn found<R: Borrow<ReportRun>>(runs: &[R], objective: Option<RankingObjective>) -> Vec<FoundWarnings> {
+    let mut all: Vec<FoundWarnings> = Vec::new();
     for (index, run) in runs.iter().enumerate() {
         for finding in run.borrow().list("findings") {
             let text = |key: &str| finding.get(key).and_then(serde_json::Value::as_str);
             let (kind, message) = (text("kind").unwrap_or_default(), text("message").unwrap_or_default());
-            let severity = Gravity::of(text("severity").unwrap_or_default());
+            let severity = WarningGravity::of(text("severity").unwrap_or_default());
             if let Some(same) = all.iter_mut().find(|found| found.kind == kind && found.severity == severity) {
                 same.runs.push(index);
                 same.is_same &= same.message == message;
             } else {
-                all.push(Found {
+                all.push(FoundWarnings {
                     kind: kind.to_owned(),
                     severity,
                     runs: vec![index],
@@ -80,7 +80,7 @@ pub fn found<R: Borrow<ReportRun>>(runs: &[R], objective: Option<Objective>) -> 
             }
         }
     }
-    if objective.is_some_and(Objective::is_tail) {
+    if objective.is_some_and(RankingObjective::is_tail) {
         all.extend(not_interrupted(runs));
     }
     all.sort_by_key(|found| (found.severity, usize::MAX - found.runs.len()));
@@ -88,16 +88,16 @@ pub fn found<R: Borrow<ReportRun>>(runs: &[R], objective: Option<Objective>) -> 
 }
 
 /// Returns the warning that a simulated SSD ends a collection before it serves a request; the modern model does not.
-fn not_interrupted<R: Borrow<ReportRun>>(runs: &[R]) -> Option<Found> {
+fn not_interrupted<R: Borrow<ReportRun>>(runs: &[R]) -> Option<FoundWarnings> {
     let collects = |run: &ReportRun| {
         let erases = if run.is_array { &DEVICES_ERASES } else { &ERASES };
         modern_drive(run).is_none() && erases.of(run).is_some_and(|erases| erases > 0.0)
     };
     let runs: Vec<_> =
         runs.iter().enumerate().filter(|(_, run)| collects((*run).borrow())).map(|(index, _)| index).collect();
-    (!runs.is_empty()).then(|| Found {
+    (!runs.is_empty()).then(|| FoundWarnings {
         kind: NOT_INTERRUPTED.to_owned(),
-        severity: Gravity::Weak,
+        severity: WarningGravity::Weak,
         runs,
         message: "the simulated SSD ends each collection before it serves the requests behind it; many drives suspend \
                   collection for reads, which shortens their tail"
@@ -107,7 +107,7 @@ fn not_interrupted<R: Borrow<ReportRun>>(runs: &[R]) -> Option<Found> {
     })
 }
 
-impl Found {
+impl FoundWarnings {
     /// Of which runs, in words; none if of the only one there is.
     pub fn which<R: Borrow<ReportRun>>(&self, runs: &[R]) -> Option<String> {
         let first = runs[self.runs[0]].borrow();

@@ -7,12 +7,12 @@ use destage_scenario::quantity::show_bytes;
 
 use crate::ReportRun;
 use crate::kind::GroupKind;
-use crate::objective::Objective;
+use crate::objective::RankingObjective;
 use crate::size::show_size;
 
 /// Runs that can be compared.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub(crate) struct RunGroup {
     pub(crate) kind: GroupKind,
     /// Name of the trace or workload.
     pub(crate) trace: String,
@@ -20,14 +20,14 @@ pub(crate) struct Group {
     pub(crate) labels: Vec<String>,
     /// Cache sizes in ascending order; none first.
     pub(crate) sizes: Vec<Option<u64>>,
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<GroupPoint>,
     /// What its runs are ranked by.
-    pub(crate) objective: Objective,
+    pub(crate) objective: RankingObjective,
 }
 
 /// A run's place in a group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Point {
+pub(crate) struct GroupPoint {
     /// Index of the run.
     pub(crate) run: usize,
     /// Index of its label.
@@ -78,7 +78,7 @@ pub(crate) fn scheduler(run: &ReportRun) -> Option<(String, String)> {
 }
 
 /// Puts runs into groups, in order of appearance; without an objective each kind has its own.
-pub(crate) fn groups(runs: &[ReportRun], objective: Option<Objective>) -> Vec<Group> {
+pub(crate) fn groups(runs: &[ReportRun], objective: Option<RankingObjective>) -> Vec<RunGroup> {
     let mut members: Vec<(GroupKind, &str, &str, Vec<usize>)> = Vec::new();
     for (i, run) in runs.iter().enumerate() {
         let key = (GroupKind::of(run), run.text("input.trace"), run.text("device"));
@@ -87,11 +87,11 @@ pub(crate) fn groups(runs: &[ReportRun], objective: Option<Objective>) -> Vec<Gr
             None => members.push((key.0, key.1, key.2, vec![i])),
         }
     }
-    let ranked = |kind| objective.unwrap_or(Objective::of_kind(kind));
+    let ranked = |kind| objective.unwrap_or(RankingObjective::of_kind(kind));
     members.into_iter().map(|(kind, trace, _, members)| group(kind, ranked(kind), trace, &members, runs)).collect()
 }
 
-fn group(kind: GroupKind, objective: Objective, trace: &str, members: &[usize], runs: &[ReportRun]) -> Group {
+fn group(kind: GroupKind, objective: RankingObjective, trace: &str, members: &[usize], runs: &[ReportRun]) -> RunGroup {
     let details: Vec<Vec<(String, String)>> = members
         .iter()
         .map(|&i| {
@@ -110,7 +110,8 @@ fn group(kind: GroupKind, objective: Objective, trace: &str, members: &[usize], 
     }
     let sizes: BTreeSet<Option<u64>> = members.iter().map(|&i| runs[i].cache()).collect();
     let sizes: Vec<_> = sizes.into_iter().collect();
-    let mut group = Group { kind, trace: trace.to_owned(), labels: Vec::new(), sizes, points: Vec::new(), objective };
+    let mut group =
+        RunGroup { kind, trace: trace.to_owned(), labels: Vec::new(), sizes, points: Vec::new(), objective };
     for (&run, details) in members.iter().zip(&details) {
         let told = details.iter().filter(|(key, _)| differing.contains(&key.as_str()));
         // An order of service is known by its name.
@@ -135,14 +136,14 @@ fn group(kind: GroupKind, objective: Objective, trace: &str, members: &[usize], 
             group.labels.push(label);
             group.labels.len() - 1
         });
-        group.points.push(Point { run, label, size });
+        group.points.push(GroupPoint { run, label, size });
     }
     group
 }
 
-impl Group {
+impl RunGroup {
     /// A point in words: label and size.
-    pub(crate) fn name(&self, point: Point) -> String {
+    pub(crate) fn name(&self, point: GroupPoint) -> String {
         match self.sizes[point.size] {
             Some(bytes) => format!("{} at {}", self.labels[point.label], show_size(bytes)),
             None => self.labels[point.label].clone(),

@@ -34,9 +34,9 @@ pub fn read(file: &str, text: &[u8]) -> Result<Vec<ReportRun>, ReportError> {
     Ok(runs)
 }
 
-type Wrong = (String, String);
+type InputFault = (String, String);
 
-fn check_version(result: &Value) -> Result<(), Wrong> {
+fn check_version(result: &Value) -> Result<(), InputFault> {
     let what = match result.get("schema") {
         Some(version) if version.as_u64() == Some(SCHEMA.into()) => return Ok(()),
         Some(version) => {
@@ -60,7 +60,7 @@ fn shown(value: &Value) -> String {
 
 /// Whether a structure has every field, each of its kind. What is null says that there is nothing
 /// to tell.
-fn check(prefix: &str, value: &Value, fields: &[FieldDoc]) -> Result<(), Wrong> {
+fn check(prefix: &str, value: &Value, fields: &[FieldDoc]) -> Result<(), InputFault> {
     let Value::Object(object) = value else {
         return Err((
             prefix.trim_end_matches('.').to_owned(),
@@ -96,7 +96,7 @@ fn check(prefix: &str, value: &Value, fields: &[FieldDoc]) -> Result<(), Wrong> 
 }
 
 /// What may not be null, since everything else hangs on it.
-fn required(prefix: &str, object: &Map<String, Value>) -> Result<(), Wrong> {
+fn required(prefix: &str, object: &Map<String, Value>) -> Result<(), InputFault> {
     const REQUIRED: &[(&str, &[&str])] = &[
         (
             "",

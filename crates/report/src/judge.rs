@@ -1,10 +1,10 @@
 //! One objective applied to single runs of one kind: what they cost, and which differ by no more than chance.
 
 use crate::ReportRun;
-use crate::figures::Better;
+use crate::figures::BetterValue;
 use crate::kind::GroupKind;
 use crate::noise;
-use crate::objective::Objective;
+use crate::objective::RankingObjective;
 
 /// Values this close to each other are a tie, as are those that chance may have put apart: nobody would notice.
 pub(crate) const TIE: f64 = 0.01;
@@ -14,31 +14,31 @@ const TAIL: f64 = 10.0;
 
 /// What runs of a kind are judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judge {
+pub struct RunJudge {
     kind: GroupKind,
-    objective: Objective,
+    objective: RankingObjective,
 }
 
-impl Judge {
+impl RunJudge {
     /// By an objective, or by that of the kind of `like`: mean response time, or, where results have no times, the hit
     /// ratio or the cost model's throughput.
-    pub fn new(like: &ReportRun, objective: Option<Objective>) -> Self {
+    pub fn new(like: &ReportRun, objective: Option<RankingObjective>) -> Self {
         let kind = GroupKind::of(like);
-        Self::of(kind, objective.unwrap_or(Objective::of_kind(kind)))
+        Self::of(kind, objective.unwrap_or(RankingObjective::of_kind(kind)))
     }
 
-    pub(crate) const fn of(kind: GroupKind, objective: Objective) -> Self {
+    pub(crate) const fn of(kind: GroupKind, objective: RankingObjective) -> Self {
         Self { kind, objective }
     }
 
     /// The objective.
-    pub const fn objective(self) -> Objective {
+    pub const fn objective(self) -> RankingObjective {
         self.objective
     }
 
     /// Whether more of it is better.
     pub fn is_more_better(self) -> bool {
-        self.objective.figure(self.kind).better == Better::More
+        self.objective.figure(self.kind).better == BetterValue::More
     }
 
     /// What a run shows of it, the less the better: of what is better the more there is, the negative. None where it is
@@ -52,8 +52,8 @@ impl Judge {
     /// what is no percentile always.
     pub fn has_tail(self, run: &ReportRun) -> bool {
         let beyond = match self.objective {
-            Objective::P99 => 0.01,
-            Objective::P999 => 0.001,
+            RankingObjective::P99 => 0.01,
+            RankingObjective::P999 => 0.001,
             _ => return true,
         };
         run.number("response.all.count").is_some_and(|requests| requests * beyond >= TAIL)
@@ -87,9 +87,9 @@ impl Judge {
     /// The unit of its values, as in `destage schema`.
     pub const fn unit(self) -> &'static str {
         match self.objective {
-            Objective::Mean | Objective::P99 | Objective::P999 => "ns",
-            Objective::ModelThroughput => "B/s",
-            Objective::WriteAmplification | Objective::Erases | Objective::Hits => "1",
+            RankingObjective::Mean | RankingObjective::P99 | RankingObjective::P999 => "ns",
+            RankingObjective::ModelThroughput => "B/s",
+            RankingObjective::WriteAmplification | RankingObjective::Erases | RankingObjective::Hits => "1",
         }
     }
 

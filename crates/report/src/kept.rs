@@ -15,19 +15,19 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::ReportRun;
-pub use folder::Folder;
+pub use folder::ResultFolder;
 
 /// The first line of an entry.
 const MAGIC: &str = "destage run 1";
 
 /// A SHA-256.
-pub type Hash = [u8; 32];
+pub type Sha256Hash = [u8; 32];
 
 /// Results of single runs in a folder.
 #[derive(Debug)]
-pub struct Kept {
-    folder: Folder,
-    program: Hash,
+pub struct ResultCache {
+    folder: ResultFolder,
+    program: Sha256Hash,
 }
 
 /// Why results cannot be kept.
@@ -48,11 +48,11 @@ impl KeptError {
 
 /// What decides about a run's results, as its entry is named.
 #[derive(Clone, Debug)]
-pub struct Key(Sha256);
+pub struct ResultKey(Sha256);
 
-impl Key {
+impl ResultKey {
     /// The beginning of the key of what this program finds.
-    pub fn of(program: &Hash) -> Self {
+    pub fn of(program: &Sha256Hash) -> Self {
         let mut key = Self(Sha256::new());
         key.part(MAGIC);
         key.part(program);
@@ -60,7 +60,7 @@ impl Key {
     }
 
     /// The hash of all parts.
-    pub fn hash(self) -> Hash {
+    pub fn hash(self) -> Sha256Hash {
         self.0.finalize().into()
     }
 
@@ -72,14 +72,14 @@ impl Key {
     }
 }
 
-impl Kept {
+impl ResultCache {
     /// Results that this program keeps in this folder, which is made if it is not there.
     ///
     /// # Errors
     /// If the folder cannot be made or written to, or the program cannot be read.
     pub fn open(folder: &Path, program: &Path) -> Result<Self, KeptError> {
         fs::create_dir_all(folder).map_err(|error| KeptError::new(folder, format_args!("cannot be made: {error}")))?;
-        let kept = Self { folder: Folder::at(folder), program: content(&[program.to_owned()])? };
+        let kept = Self { folder: ResultFolder::at(folder), program: content(&[program.to_owned()])? };
         // What cannot be written shall be known before anything is run.
         let probed = kept.folder.probe();
         probed.map_err(|error| KeptError::new(folder, format_args!("cannot be written to: {error}")))?;
@@ -87,12 +87,12 @@ impl Kept {
     }
 
     /// The beginning of a run's key.
-    pub fn key(&self) -> Key {
-        Key::of(&self.program)
+    pub fn key(&self) -> ResultKey {
+        ResultKey::of(&self.program)
     }
 
     /// The name of an entry and its file.
-    fn entry(&self, key: &Key) -> (String, PathBuf) {
+    fn entry(&self, key: &ResultKey) -> (String, PathBuf) {
         let name = hex(&key.0.clone().finalize());
         let file = self.folder.path().join(format!("{name}.json"));
         (name, file)
@@ -102,7 +102,7 @@ impl Kept {
     ///
     /// # Errors
     /// If what is there is not what was kept.
-    pub fn get(&self, key: &Key) -> Result<Option<Vec<ReportRun>>, KeptError> {
+    pub fn get(&self, key: &ResultKey) -> Result<Option<Vec<ReportRun>>, KeptError> {
         let Some(results) = self.content(key)? else { return Ok(None) };
         let (_, file) = self.entry(key);
         let runs = crate::read(&file.display().to_string(), &results);
@@ -113,7 +113,7 @@ impl Kept {
     ///
     /// # Errors
     /// If what is there is not what was kept.
-    pub fn get_one<R: DeserializeOwned>(&self, key: &Key) -> Result<Option<R>, KeptError> {
+    pub fn get_one<R: DeserializeOwned>(&self, key: &ResultKey) -> Result<Option<R>, KeptError> {
         let Some(results) = self.content(key)? else { return Ok(None) };
         let wrong = |error| KeptError::new(&self.entry(key).1, format_args!("does not hold one result: {error}"));
         let [result] = serde_json::from_slice::<[R; 1]>(&results).map_err(wrong)?;
@@ -121,7 +121,7 @@ impl Kept {
     }
 
     /// What was kept under this key.
-    fn content(&self, key: &Key) -> Result<Option<Vec<u8>>, KeptError> {
+    fn content(&self, key: &ResultKey) -> Result<Option<Vec<u8>>, KeptError> {
         let (name, file) = self.entry(key);
         let text = match fs::read(&file) {
             Ok(text) => text,
@@ -145,7 +145,7 @@ impl Kept {
     ///
     /// # Errors
     /// If they cannot be written.
-    pub fn put(&self, key: &Key, runs: &[ReportRun]) -> Result<(), KeptError> {
+    pub fn put(&self, key: &ResultKey, runs: &[ReportRun]) -> Result<(), KeptError> {
         self.keep(key, crate::json(runs).map_err(|error| error.to_string()))
     }
 
@@ -153,12 +153,12 @@ impl Kept {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn put_one<R: Serialize>(&self, key: &Key, result: &R) -> Result<(), KeptError> {
+    pub fn put_one<R: Serialize>(&self, key: &ResultKey, result: &R) -> Result<(), KeptError> {
         self.keep(key, serde_json::to_vec_pretty(&[result]).map_err(|error| error.to_string()))
     }
 
     /// Keeps what could be made of results.
-    fn keep(&self, key: &Key, results: Result<Vec<u8>, String>) -> Result<(), KeptError> {
+    fn keep(&self, key: &ResultKey, results: Result<Vec<u8>, String>) -> Result<(), KeptError> {
         let (name, file) = self.entry(key);
         let failed = |why: String| KeptError::new(&file, format_args!("cannot be written: {why}"));
         let results = results.map_err(failed)?;
@@ -172,7 +172,7 @@ impl Kept {
 ///
 /// # Errors
 /// If one cannot be read.
-pub fn content(files: &[PathBuf]) -> Result<Hash, KeptError> {
+pub fn content(files: &[PathBuf]) -> Result<Sha256Hash, KeptError> {
     let mut all = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     for file in files {

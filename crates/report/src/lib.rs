@@ -1,7 +1,7 @@
 //! The results of `destage sim` as a page that answers, and as tables for other tools.
 //!
-//! [`read`] takes results as `destage sim --json` writes them, [`Report`] puts those of one or
-//! several files together, and [`Report::files`] is everything that goes into the report's folder:
+//! [`read`] takes results as `destage sim --json` writes them, [`RunsReport`] puts those of one or
+//! several files together, and [`RunsReport::files`] is everything that goes into the report's folder:
 //! one HTML page that needs nothing else, neither a file beside it nor a network; the results
 //! again, so that reports can be merged; and the tables `runs`, `series`, `debt`, `cdf` and `wear` as
 //! CSV and as Parquet. The same results give the same bytes.
@@ -10,7 +10,7 @@
 //! in one file (scripts/build-charts makes it): it draws SVG, which prints crisply, it is kept
 //! well, and it needs neither `eval` nor anything from outside. Whatever comes from the results
 //! reaches the page as escaped text or as data, never as code, and the page's policy lets only its
-//! own scripts run and nothing be loaded. [`Document`] is the same for pages of other content.
+//! own scripts run and nothing be loaded. [`PageDocument`] is the same for pages of other content.
 
 mod answers;
 mod cards;
@@ -45,26 +45,26 @@ mod size;
 mod summary;
 mod table;
 
-pub use cells::{Cell, Column, ColumnKind, Table};
-pub use compare::{ComparedFigure, ComparedName, ComparedRun, Comparison};
+pub use cells::{ColumnKind, ResultColumn, ResultTable, TableCell};
+pub use compare::{ComparedFigure, ComparedName, ComparedRun, RunComparison};
 pub use description::{DescriptionError, TraceDescription};
 pub use device::device_words;
 pub use durability::durability;
 pub use error::ReportError;
 pub use escape::escaped;
 pub use input::read;
-pub use judge::Judge;
+pub use judge::RunJudge;
 pub use log::LATENCY_LOG;
-pub use objective::Objective;
-pub use page::{Document, PageAdvice, breakable};
+pub use objective::RankingObjective;
+pub use page::{PageAdvice, PageDocument, breakable};
 pub use parquet::read as read_parquet;
-pub use ranking::{BestOfSize, Bests, ahead, bests};
+pub use ranking::{BestOfSize, BestRuns, ahead, bests};
 pub use rows::TableWriter;
 pub use run::ReportRun;
 pub use size::show_size;
 pub use table::FlatRuns;
 
-use group::Group;
+use group::RunGroup;
 
 /// The page's file name.
 pub const PAGE: &str = "index.html";
@@ -97,13 +97,13 @@ pub fn json(runs: &[ReportRun]) -> Result<Vec<u8>, ReportError> {
 
 /// Runs that are shown together.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct RunsReport {
     runs: Vec<ReportRun>,
-    groups: Vec<Group>,
+    groups: Vec<RunGroup>,
     advice: Option<PageAdvice>,
 }
 
-impl Report {
+impl RunsReport {
     /// A report of these runs, in this order; a run that is there twice with the same figures is
     /// shown once.
     pub fn new(all: Vec<ReportRun>) -> Self {
@@ -120,7 +120,7 @@ impl Report {
     /// The same with runs ranked by `objective`, in place of the mean response time, or, where
     /// results have no times, of the hit ratio or the cost model's throughput.
     #[must_use]
-    pub fn ranked_by(self, objective: Objective) -> Self {
+    pub fn ranked_by(self, objective: RankingObjective) -> Self {
         let groups = group::groups(&self.runs, Some(objective));
         Self { groups, ..self }
     }
@@ -133,7 +133,7 @@ impl Report {
 
     /// The tables `runs` (a row per run), `series` and `debt` (a row per span of time), `cdf` (a row per
     /// class of response times) and `wear` (a row per class of erases).
-    pub fn tables(&self) -> Vec<Table> {
+    pub fn tables(&self) -> Vec<ResultTable> {
         table::tables(&self.runs, &self.groups)
     }
 

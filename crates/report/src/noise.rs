@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use crate::ReportRun;
-use crate::objective::Objective;
+use crate::objective::RankingObjective;
 
 /// Batches of equal numbers of requests.
 const BATCHES: usize = 20;
@@ -21,23 +21,23 @@ const NORMAL: f64 = 1.96;
 
 /// Half the width of the 95 % interval of the difference between what two runs show of an objective, in its unit;
 /// none where the results do not hold what it takes to tell.
-pub(crate) fn margin(objective: Objective, a: &ReportRun, b: &ReportRun) -> Option<f64> {
+pub(crate) fn margin(objective: RankingObjective, a: &ReportRun, b: &ReportRun) -> Option<f64> {
     match objective {
-        Objective::Mean => paired(a, b, |bin| {
+        RankingObjective::Mean => paired(a, b, |bin| {
             Some((field(bin, "read_response_sum")? + field(bin, "write_response_sum")?, field(bin, "responses")?))
         }),
-        Objective::Hits => paired(a, b, |bin| (field(bin, "hits")?, field(bin, "accesses")?).into()),
-        Objective::WriteAmplification => {
+        RankingObjective::Hits => paired(a, b, |bin| (field(bin, "hits")?, field(bin, "accesses")?).into()),
+        RankingObjective::WriteAmplification => {
             paired(a, b, |bin| Some((field(bin, "flash_writes")?, field(bin, "write_pages")?)))
         }
-        Objective::Erases => {
+        RankingObjective::Erases => {
             let requests: f64 = a.list("series.bins").iter().map(|bin| of(bin, "requests")).sum();
             let each = paired(a, b, |bin| Some((field(bin, "erases")?, of(bin, "requests"))));
             each.map(|margin| margin * requests)
         }
-        Objective::P99 => Some(quantile(a, 0.99)?.hypot(quantile(b, 0.99)?)),
-        Objective::P999 => Some(quantile(a, 0.999)?.hypot(quantile(b, 0.999)?)),
-        Objective::ModelThroughput => None,
+        RankingObjective::P99 => Some(quantile(a, 0.99)?.hypot(quantile(b, 0.99)?)),
+        RankingObjective::P999 => Some(quantile(a, 0.999)?.hypot(quantile(b, 0.999)?)),
+        RankingObjective::ModelThroughput => None,
     }
 }
 
@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn what_moves_both_runs_does_not_count() {
         let slow = |factor: f64| run((0..200).map(move |i| factor * if i % 50 < 10 { 90_000.0 } else { 1_000.0 }));
-        assert_eq!(margin(Objective::Mean, &slow(1.0), &slow(1.0)), Some(0.0));
+        assert_eq!(margin(RankingObjective::Mean, &slow(1.0), &slow(1.0)), Some(0.0));
         let shifted = run((0..200).map(|i| 40.0 + if i % 50 < 10 { 90_000.0 } else { 1_000.0 }));
-        let shift = margin(Objective::Mean, &slow(1.0), &shifted).unwrap();
+        let shift = margin(RankingObjective::Mean, &slow(1.0), &shifted).unwrap();
         assert!(shift < 1.0, "a shift of 40 ns is told from none: {shift}");
     }
 
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn one_burst_does_not_hide_what_all_batches_say() {
         let bursty = |factor: f64| run((0..200).map(move |i| factor * if i >= 195 { 5_000_000.0 } else { 1_000.0 }));
-        assert_eq!(margin(Objective::Mean, &bursty(1.0), &bursty(3.0)), Some(0.0));
+        assert_eq!(margin(RankingObjective::Mean, &bursty(1.0), &bursty(3.0)), Some(0.0));
     }
 
     /// Of many pairs of runs that differ by chance alone some 95 % differ by less than the margin.
@@ -167,7 +167,7 @@ mod tests {
         for seed in 0..400 {
             let [a, b] = [2 * seed + 1, 2 * seed + 2].map(|seed| chance(seed * 7919).take(200).collect::<Vec<_>>());
             let [a, b] = [a, b].map(|times| times.iter().map(|time| 10_000.0 * time).collect::<Vec<_>>());
-            let margin = margin(Objective::Mean, &run(a.iter().copied()), &run(b.iter().copied())).unwrap();
+            let margin = margin(RankingObjective::Mean, &run(a.iter().copied()), &run(b.iter().copied())).unwrap();
             within += i32::from((mean(&a) - mean(&b)).abs() <= margin);
         }
         assert!((368..=392).contains(&within), "{within} of 400");
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn too_few_spans_tell_nothing() {
-        assert_eq!(margin(Objective::Mean, &run([1.0; 39].into_iter()), &run([2.0; 39].into_iter())), None);
+        assert_eq!(margin(RankingObjective::Mean, &run([1.0; 39].into_iter()), &run([2.0; 39].into_iter())), None);
     }
 
     /// Of 1,000 requests one lies beyond p99.9, and it may be any of the slowest few.

@@ -2,14 +2,14 @@
 
 use crate::ReportRun;
 use crate::figures::{
-    CACHE_HIT_RATIO, DEVICES_ERASES, ERASES, Figure, HIT_RATIO, MEAN, MODEL_THROUGHPUT, P99, P99_9, PLACES,
-    PROGRAMS_PER_PAGE, WRITE_AMPLIFICATION,
+    CACHE_HIT_RATIO, DEVICES_ERASES, ERASES, HIT_RATIO, MEAN, MODEL_THROUGHPUT, P99, P99_9, PLACES, PROGRAMS_PER_PAGE,
+    ResultFigure, WRITE_AMPLIFICATION,
 };
 use crate::kind::GroupKind;
 
 /// What runs are ranked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objective {
+pub enum RankingObjective {
     /// Mean response time of reads and writes.
     Mean,
     /// Its 99th percentile.
@@ -26,7 +26,7 @@ pub enum Objective {
     ModelThroughput,
 }
 
-impl Objective {
+impl RankingObjective {
     /// The objective of a name of the command line.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Objective {
     }
 
     /// Its figure in the results of a kind.
-    pub(crate) const fn figure(self, kind: GroupKind) -> &'static Figure {
+    pub(crate) const fn figure(self, kind: GroupKind) -> &'static ResultFigure {
         let is_array = matches!(kind, GroupKind::Array);
         match self {
             Self::Mean => &MEAN,
@@ -99,8 +99,8 @@ impl Objective {
         let figure = self.figure(kind);
         let text = figure.show.text(value, PLACES);
         match figure.show {
-            crate::figures::Show::Percent => format!("{text} %"),
-            crate::figures::Show::Rate => format!("{text} MB/s"),
+            crate::figures::ValueFormat::Percent => format!("{text} %"),
+            crate::figures::ValueFormat::Rate => format!("{text} MB/s"),
             _ => text,
         }
     }

@@ -16,7 +16,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
-use crate::{Cell, Column, ColumnKind, ReportError, Table};
+use crate::{ColumnKind, ReportError, ResultColumn, ResultTable, TableCell};
 
 impl From<ParquetError> for ReportError {
     fn from(error: ParquetError) -> Self {
@@ -26,17 +26,17 @@ impl From<ParquetError> for ReportError {
 
 /// The table as one row group: whole numbers are unsigned 64-bit, others double, text UTF-8, and
 /// everything optional.
-pub(crate) fn write(table: &Table) -> Result<Vec<u8>, ReportError> {
+pub(crate) fn write(table: &ResultTable) -> Result<Vec<u8>, ReportError> {
     let kinds: Vec<_> = table.columns.iter().map(|column| (column.name.as_str(), column.kind())).collect();
-    let mut groups = Groups::begin(Vec::new(), table.name, &kinds, &[])?;
+    let mut groups = RowGroups::begin(Vec::new(), table.name, &kinds, &[])?;
     groups.write(&table.columns)?;
     Ok(groups.finish()?)
 }
 
 /// A file that is written one row group after the other.
-pub(crate) struct Groups<W: Write + Send>(SerializedFileWriter<W>);
+pub(crate) struct RowGroups<W: Write + Send>(SerializedFileWriter<W>);
 
-impl<W: Write + Send> Groups<W> {
+impl<W: Write + Send> RowGroups<W> {
     /// One of this name, with these columns, and keys and values that are told of the file.
     pub(crate) fn begin(
         out: W,
@@ -60,24 +60,25 @@ impl<W: Write + Send> Groups<W> {
     }
 
     /// Writes a row group.
-    pub(crate) fn write(&mut self, columns: &[Column]) -> Result<(), ParquetError> {
+    pub(crate) fn write(&mut self, columns: &[ResultColumn]) -> Result<(), ParquetError> {
         let mut group = self.0.next_row_group()?;
         for column in columns {
             let Some(mut writer) = group.next_column()? else { break };
-            let present: Vec<i16> = column.cells.iter().map(|cell| i16::from(*cell != Cell::Null)).collect();
+            let present: Vec<i16> = column.cells.iter().map(|cell| i16::from(*cell != TableCell::Null)).collect();
             let present = Some(present.as_slice());
             match writer.untyped() {
                 ColumnWriter::Int64ColumnWriter(writer) => {
-                    let value = |cell: &Cell| if let Cell::Integer(n) = cell { Some(n.cast_signed()) } else { None };
+                    let value =
+                        |cell: &TableCell| if let TableCell::Integer(n) = cell { Some(n.cast_signed()) } else { None };
                     writer.write_batch(&column.cells.iter().filter_map(value).collect::<Vec<_>>(), present, None)?;
                 }
                 ColumnWriter::DoubleColumnWriter(writer) => {
-                    let value = |cell: &Cell| if let Cell::Float(x) = cell { Some(*x) } else { None };
+                    let value = |cell: &TableCell| if let TableCell::Float(x) = cell { Some(*x) } else { None };
                     writer.write_batch(&column.cells.iter().filter_map(value).collect::<Vec<_>>(), present, None)?;
                 }
                 ColumnWriter::ByteArrayColumnWriter(writer) => {
-                    let value = |cell: &Cell| {
-                        if let Cell::Text(text) = cell { Some(ByteArray::from(text.as_str())) } else { None }
+                    let value = |cell: &TableCell| {
+                        if let TableCell::Text(text) = cell { Some(ByteArray::from(text.as_str())) } else { None }
                     };
                     writer.write_batch(&column.cells.iter().filter_map(value).collect::<Vec<_>>(), present, None)?;
                 }
@@ -99,10 +100,10 @@ impl<W: Write + Send> Groups<W> {
 ///
 /// # Errors
 /// If it is none, or has columns of other types.
-pub fn read(content: impl Into<Bytes>, wants: impl Fn(&str) -> bool) -> Result<Vec<Column>, ReportError> {
+pub fn read(content: impl Into<Bytes>, wants: impl Fn(&str) -> bool) -> Result<Vec<ResultColumn>, ReportError> {
     let file = SerializedFileReader::new(content.into())?;
     let schema = file.metadata().file_metadata().schema_descr_ptr();
-    let column = |i| Column {
+    let column = |i| ResultColumn {
         name: schema.column(i).name().to_owned(),
         is_text: schema.column(i).physical_type() == Physical::BYTE_ARRAY,
         cells: Vec::new(),
@@ -115,11 +116,11 @@ pub fn read(content: impl Into<Bytes>, wants: impl Fn(&str) -> bool) -> Result<V
         for (i, column) in &mut columns {
             let cells = match group.get_column_reader(*i)? {
                 ColumnReader::Int64ColumnReader(reader) => {
-                    cells(reader, rows, |n| Some(Cell::Integer(n.cast_unsigned())))
+                    cells(reader, rows, |n| Some(TableCell::Integer(n.cast_unsigned())))
                 }
-                ColumnReader::DoubleColumnReader(reader) => cells(reader, rows, |x| Some(Cell::Float(x))),
+                ColumnReader::DoubleColumnReader(reader) => cells(reader, rows, |x| Some(TableCell::Float(x))),
                 ColumnReader::ByteArrayColumnReader(reader) => {
-                    cells(reader, rows, |text| text.as_utf8().ok().map(|text| Cell::Text(text.to_owned())))
+                    cells(reader, rows, |text| text.as_utf8().ok().map(|text| TableCell::Text(text.to_owned())))
                 }
                 _ => Err(ParquetError::NYI("is of a type that is not written here".into())),
             };
@@ -134,8 +135,8 @@ pub fn read(content: impl Into<Bytes>, wants: impl Fn(&str) -> bool) -> Result<V
 fn cells<T: DataType>(
     mut reader: ColumnReaderImpl<T>,
     rows: usize,
-    cell: impl Fn(T::T) -> Option<Cell>,
-) -> Result<Vec<Cell>, ParquetError> {
+    cell: impl Fn(T::T) -> Option<TableCell>,
+) -> Result<Vec<TableCell>, ParquetError> {
     let (mut present, mut values) = (Vec::new(), Vec::new());
     while present.len() < rows {
         let (read, ..) = reader.read_records(rows - present.len(), Some(&mut present), None, &mut values)?;
@@ -145,7 +146,7 @@ fn cells<T: DataType>(
     }
     let mut values = values.into_iter();
     let cell = |present: i16| match present {
-        0 => Ok(Cell::Null),
+        0 => Ok(TableCell::Null),
         _ => values.next().and_then(&cell).ok_or_else(|| ParquetError::General("holds what it should not".into())),
     };
     present.into_iter().map(cell).collect()

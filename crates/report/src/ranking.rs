@@ -1,47 +1,50 @@
 //! What is best: the one place that decides it, for cards, picture, sentences and marks alike.
 
 use crate::ReportRun;
-use crate::group::{Group, Point};
-use crate::judge::{Judge, TIE};
+use crate::group::{GroupPoint, RunGroup};
+use crate::judge::{RunJudge, TIE};
 use crate::kind::GroupKind;
-use crate::objective::Objective;
+use crate::objective::RankingObjective;
 
 /// Values this close to the best, as a share of it, are as good for most purposes.
 pub(crate) const CLOSE: f64 = 0.1;
 
 /// What the picture shows: what a group is ranked by, or, where no run has that, how many pages were found
 /// in the buffer, which stays true of runs that did not keep up.
-pub(crate) fn pictured(group: &Group, runs: &[ReportRun]) -> Objective {
-    let has = |point: &Point| group.objective.of(group.kind, &runs[point.run]).is_some();
-    if group.points.iter().any(has) { group.objective } else { Objective::Hits }
+pub(crate) fn pictured(group: &RunGroup, runs: &[ReportRun]) -> RankingObjective {
+    let has = |point: &GroupPoint| group.objective.of(group.kind, &runs[point.run]).is_some();
+    if group.points.iter().any(has) { group.objective } else { RankingObjective::Hits }
 }
 
 /// A group's runs by an objective.
 #[derive(Clone, Debug)]
-pub(crate) struct Ranking {
+pub(crate) struct RunRanking {
     pub(crate) kind: GroupKind,
-    pub(crate) objective: Objective,
+    pub(crate) objective: RankingObjective,
     /// The best, of one size: several if they are a tie. Empty if no run has the figure.
-    pub(crate) winners: Vec<(Point, f64)>,
+    pub(crate) winners: Vec<(GroupPoint, f64)>,
     /// The best of another label at the winners' size; of any size if there is none.
-    pub(crate) runner_up: Option<(Point, f64)>,
+    pub(crate) runner_up: Option<(GroupPoint, f64)>,
     /// The best of the smallest size that comes close to the winners, if that is smaller than theirs.
-    pub(crate) knee: Option<(Point, f64)>,
+    pub(crate) knee: Option<(GroupPoint, f64)>,
     /// The best of the next smaller size than the winners'.
-    pub(crate) smaller: Option<(Point, f64)>,
+    pub(crate) smaller: Option<(GroupPoint, f64)>,
     /// Whether the winners' size is the largest of several.
     pub(crate) is_largest: bool,
 }
 
 /// The point with the least value; of several the smallest cache, and then the first.
-pub(crate) fn least(points: impl Iterator<Item = Point>, value: impl Fn(Point) -> Option<f64>) -> Option<(Point, f64)> {
+pub(crate) fn least(
+    points: impl Iterator<Item = GroupPoint>,
+    value: impl Fn(GroupPoint) -> Option<f64>,
+) -> Option<(GroupPoint, f64)> {
     let valued = points.filter_map(|point| Some((point, value(point)?)));
     valued.min_by(|(p, a), (q, b)| a.total_cmp(b).then(p.size.cmp(&q.size)))
 }
 
 /// The best of several runs over one trace, for each size of the cache.
 #[derive(Clone, Debug)]
-pub struct Bests {
+pub struct BestRuns {
     /// What they have, such as "lowest mean response time".
     pub what: String,
     /// In the order in which the sizes appear.
@@ -60,9 +63,9 @@ pub struct BestOfSize {
 }
 
 /// The best runs of each cache size. What has no size competes at each; what is saturated at none.
-pub fn bests(runs: &[ReportRun], objective: Option<Objective>) -> Bests {
+pub fn bests(runs: &[ReportRun], objective: Option<RankingObjective>) -> BestRuns {
     let kind = runs.first().map_or(GroupKind::Hits, GroupKind::of);
-    let judge = Judge::of(kind, objective.unwrap_or(Objective::of_kind(kind)));
+    let judge = RunJudge::of(kind, objective.unwrap_or(RankingObjective::of_kind(kind)));
     let mut sizes: Vec<Option<u64>> = Vec::new();
     for size in runs.iter().map(ReportRun::cache) {
         if !sizes.contains(&size) {
@@ -80,22 +83,22 @@ pub fn bests(runs: &[ReportRun], objective: Option<Objective>) -> Bests {
         costs.truncate(judge.tied(costs.iter().map(|&(index, cost)| (&runs[index], cost))));
         BestOfSize { size, runs: costs.into_iter().map(|(index, _)| index).collect(), rivals: rivals.len() }
     };
-    Bests {
+    BestRuns {
         what: format!("{} {}", if judge.is_more_better() { "highest" } else { "lowest" }, judge.words()),
         by_size: sizes.into_iter().map(of_size).collect(),
     }
 }
 
-impl Ranking {
+impl RunRanking {
     /// Ranks a group. Saturated runs take no part: what they answer late is no result.
-    pub(crate) fn of(group: &Group, runs: &[ReportRun]) -> Self {
+    pub(crate) fn of(group: &RunGroup, runs: &[ReportRun]) -> Self {
         let (kind, objective) = (group.kind, group.objective);
-        let judge = Judge::of(kind, objective);
-        let cost = |point: Point| judge.cost(&runs[point.run]);
+        let judge = RunJudge::of(kind, objective);
+        let cost = |point: GroupPoint| judge.cost(&runs[point.run]);
         let within = |cost: f64, best: f64, share: f64| cost <= best + share * best.abs();
         let all = || group.points.iter().copied();
         let at = |size: usize| all().filter(move |point| point.size == size);
-        let value = |(point, cost): (Point, f64)| (point, judge.value(cost));
+        let value = |(point, cost): (GroupPoint, f64)| (point, judge.value(cost));
         let mut ranking = Self {
             kind,
             objective,
@@ -106,13 +109,13 @@ impl Ranking {
             is_largest: false,
         };
         let Some((_, best)) = least(all(), cost) else { return ranking };
-        let is_within = |share: f64| move |point: &Point| cost(*point).is_some_and(|own| within(own, best, share));
+        let is_within = |share: f64| move |point: &GroupPoint| cost(*point).is_some_and(|own| within(own, best, share));
         let sizes = |share: f64| all().filter(is_within(share)).map(|point| point.size).min();
         let size = sizes(TIE).unwrap_or_default();
         let mut winners: Vec<_> = at(size).filter_map(|point| Some((point, cost(point)?))).collect();
         winners.sort_by(|a, b| a.1.total_cmp(&b.1));
         winners.truncate(judge.tied(winners.iter().map(|&(point, cost)| (&runs[point.run], cost))));
-        let is_other = |point: &Point| winners.iter().all(|(winner, _)| winner.label != point.label);
+        let is_other = |point: &GroupPoint| winners.iter().all(|(winner, _)| winner.label != point.label);
         let next = least(at(size).filter(is_other), cost).or_else(|| least(all().filter(is_other), cost));
         ranking.runner_up = next.map(value);
         ranking.knee = sizes(CLOSE).filter(|close| *close < size).and_then(|close| least(at(close), cost)).map(value);
@@ -123,7 +126,7 @@ impl Ranking {
     }
 
     /// The first of the winners.
-    pub(crate) fn best(&self) -> Option<Point> {
+    pub(crate) fn best(&self) -> Option<GroupPoint> {
         self.winners.first().map(|(best, _)| *best)
     }
 

@@ -10,18 +10,18 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// A kind of result with documented fields.
-pub trait Documented: Serialize {
+pub trait DocumentedResult: Serialize {
     /// Name, unit and meaning of every field, in order.
     fn fields() -> Vec<FieldDoc>;
 }
 
-impl Documented for RunResult {
+impl DocumentedResult for RunResult {
     fn fields() -> Vec<FieldDoc> {
         Self::fields()
     }
 }
 
-impl Documented for ArrayResult {
+impl DocumentedResult for ArrayResult {
     fn fields() -> Vec<FieldDoc> {
         Self::fields()
     }
@@ -69,7 +69,7 @@ pub fn complete<R: RunKind>(
 }
 
 /// The results as a JSON array with one object per run.
-pub fn json<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
+pub fn json<R: DocumentedResult>(out: &mut dyn Write, results: &[R]) -> Result<()> {
     serde_json::to_writer_pretty(&mut *out, results)?;
     writeln!(out)?;
     Ok(())
@@ -77,7 +77,7 @@ pub fn json<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
 
 /// The scalar fields of the results as CSV: nested fields are named `outer.inner`; lists (`params`
 /// apart) are left out, of findings only their kinds are told.
-pub fn csv<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
+pub fn csv<R: DocumentedResult>(out: &mut dyn Write, results: &[R]) -> Result<()> {
     let mut columns = Vec::new();
     csv_columns(&mut columns, "", &R::fields());
     writeln!(out, "{}", columns.join(","))?;

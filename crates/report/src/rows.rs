@@ -4,15 +4,15 @@ use std::io::{self, Write};
 
 use ::parquet::errors::ParquetError;
 
-use crate::parquet::Groups;
-use crate::{Column, ColumnKind, csv};
+use crate::parquet::RowGroups;
+use crate::{ColumnKind, ResultColumn, csv};
 
 /// Writes a table piece by piece, as CSV or as Parquet.
-pub struct TableWriter<W: Write + Send>(Form<W>);
+pub struct TableWriter<W: Write + Send>(RowForm<W>);
 
-enum Form<W: Write + Send> {
+enum RowForm<W: Write + Send> {
     Csv(W),
-    Parquet(Box<Groups<W>>),
+    Parquet(Box<RowGroups<W>>),
 }
 
 impl<W: Write + Send> TableWriter<W> {
@@ -22,7 +22,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Where `out` cannot be written.
     pub fn csv(mut out: W, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
         out.write_all(csv::head(columns.iter().map(|(name, _)| *name)).as_bytes())?;
-        Ok(Self(Form::Csv(out)))
+        Ok(Self(RowForm::Csv(out)))
     }
 
     /// Begins a table of this name with these columns as Parquet, in which each piece is a row group.
@@ -43,17 +43,17 @@ impl<W: Write + Send> TableWriter<W> {
         columns: &[(&str, ColumnKind)],
         about: &[(&str, String)],
     ) -> io::Result<Self> {
-        Ok(Self(Form::Parquet(Box::new(Groups::begin(out, name, columns, about).map_err(unwrapped)?))))
+        Ok(Self(RowForm::Parquet(Box::new(RowGroups::begin(out, name, columns, about).map_err(unwrapped)?))))
     }
 
     /// Writes further rows: all columns, with as many cells each.
     ///
     /// # Errors
     /// Where they cannot be written, or hold cells of another kind.
-    pub fn write(&mut self, columns: &[Column]) -> io::Result<()> {
+    pub fn write(&mut self, columns: &[ResultColumn]) -> io::Result<()> {
         match &mut self.0 {
-            Form::Csv(out) => out.write_all(csv::rows(columns).as_bytes()),
-            Form::Parquet(groups) => groups.write(columns).map_err(unwrapped),
+            RowForm::Csv(out) => out.write_all(csv::rows(columns).as_bytes()),
+            RowForm::Parquet(groups) => groups.write(columns).map_err(unwrapped),
         }
     }
 
@@ -63,8 +63,8 @@ impl<W: Write + Send> TableWriter<W> {
     /// Where its end cannot be written.
     pub fn finish(self) -> io::Result<W> {
         match self.0 {
-            Form::Csv(out) => Ok(out),
-            Form::Parquet(groups) => groups.finish().map_err(unwrapped),
+            RowForm::Csv(out) => Ok(out),
+            RowForm::Parquet(groups) => groups.finish().map_err(unwrapped),
         }
     }
 }

@@ -7,7 +7,7 @@ use destage_sim::buffer::RunResult;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Cell;
+use crate::TableCell;
 use crate::size::show_size;
 
 /// One run's result, checked.
@@ -31,14 +31,14 @@ impl ReportRun {
     }
 
     /// What scalar fields tell of a run, under their flat names; lists are not there.
-    pub fn of_cells<'a>(cells: impl Iterator<Item = (&'a str, &'a Cell)>, is_array: bool) -> Self {
+    pub fn of_cells<'a>(cells: impl Iterator<Item = (&'a str, &'a TableCell)>, is_array: bool) -> Self {
         let mut result = Value::Object(serde_json::Map::new());
         for (name, cell) in cells {
             let value = match cell {
-                Cell::Null => continue,
-                Cell::Integer(number) => Value::from(*number),
-                Cell::Float(number) => Value::from(*number),
-                Cell::Text(text) => Value::from(text.as_str()),
+                TableCell::Null => continue,
+                TableCell::Integer(number) => Value::from(*number),
+                TableCell::Float(number) => Value::from(*number),
+                TableCell::Text(text) => Value::from(text.as_str()),
             };
             let mut within = &mut result;
             for key in name.split('.') {

@@ -2,20 +2,20 @@
 
 use crate::ReportRun;
 use crate::figures::{
-    BUSIEST, Better, CACHE_HIT_RATIO, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, CLEAN_DROPS, DELAYED_SHARE,
-    ERASES, EVICTIONS, FLASH_READS, FLASH_WRITES, Figure, HIT_RATIO, LIFETIME, MEAN, MEAN_QUEUE, MEAN_READ, MEAN_WRITE,
-    MEMBER_IOS_PER_PAGE, MEMBER_READS, MEMBER_WRITES, MODEL_THROUGHPUT, OWED_ROWS, P99, P99_9, P99_9_UNDELAYED,
-    PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PLACES, REQUEST_RATE, STALE_AGE, STALE_ROWS, Show, THROUGHPUT,
-    WORST_BLOCK, WRITE_AMPLIFICATION, declared_columns,
+    BUSIEST, BetterValue, CACHE_HIT_RATIO, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, CLEAN_DROPS,
+    DELAYED_SHARE, ERASES, EVICTIONS, FLASH_READS, FLASH_WRITES, HIT_RATIO, LIFETIME, MEAN, MEAN_QUEUE, MEAN_READ,
+    MEAN_WRITE, MEMBER_IOS_PER_PAGE, MEMBER_READS, MEMBER_WRITES, MODEL_THROUGHPUT, OWED_ROWS, P99, P99_9,
+    P99_9_UNDELAYED, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PLACES, REQUEST_RATE, ResultFigure, STALE_AGE,
+    STALE_ROWS, THROUGHPUT, ValueFormat, WORST_BLOCK, WRITE_AMPLIFICATION, declared_columns,
 };
-use crate::group::Group;
+use crate::group::RunGroup;
 use crate::judge::TIE;
 use crate::kind::GroupKind;
 
-const HITS: &[Figure] = &[HIT_RATIO, EVICTIONS, PAGES_PER_EVICTION, PAGES_FLUSHED, PAD_READS, CLEAN_DROPS];
-const ANALYTIC: &[Figure] =
+const HITS: &[ResultFigure] = &[HIT_RATIO, EVICTIONS, PAGES_PER_EVICTION, PAGES_FLUSHED, PAD_READS, CLEAN_DROPS];
+const ANALYTIC: &[ResultFigure] =
     &[HIT_RATIO, EVICTIONS, PAGES_PER_EVICTION, MODEL_THROUGHPUT, ERASES, FLASH_READS, FLASH_WRITES];
-const SSD: &[Figure] = &[
+const SSD: &[ResultFigure] = &[
     HIT_RATIO,
     EVICTIONS,
     THROUGHPUT,
@@ -29,7 +29,7 @@ const SSD: &[Figure] = &[
     WORST_BLOCK,
     LIFETIME,
 ];
-const ARRAY: &[Figure] = &[
+const ARRAY: &[ResultFigure] = &[
     CACHE_HIT_RATIO,
     REQUEST_RATE,
     THROUGHPUT,
@@ -44,11 +44,11 @@ const ARRAY: &[Figure] = &[
     MEAN_QUEUE,
 ];
 /// Beside those, of caches on a device.
-const CACHES: &[Figure] =
+const CACHES: &[ResultFigure] =
     &[CACHE_WRITES_PER_PAGE, MEMBER_IOS_PER_PAGE, STALE_ROWS, STALE_AGE, OWED_ROWS, CACHE_LIFETIME];
 
 /// A value in words.
-pub(crate) fn shown(value: f64, show: Show) -> String {
+pub(crate) fn shown(value: f64, show: ValueFormat) -> String {
     show.text(value, PLACES)
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn writes_cache_devices<'a>(mut runs: impl Iterator<Item = &'a Report
 }
 
 /// The columns of a group's table.
-pub(crate) fn columns(group: &Group, runs: &[ReportRun]) -> Vec<&'static Figure> {
+pub(crate) fn columns(group: &RunGroup, runs: &[ReportRun]) -> Vec<&'static ResultFigure> {
     let all = match group.kind {
         GroupKind::Hits => HITS,
         GroupKind::Analytic => ANALYTIC,
@@ -67,14 +67,14 @@ pub(crate) fn columns(group: &Group, runs: &[ReportRun]) -> Vec<&'static Figure>
     };
     let runs = || group.points.iter().map(|point| &runs[point.run]);
     let caches = if group.kind == GroupKind::Array && writes_cache_devices(runs()) { CACHES } else { &[] };
-    let has = |figure: &&Figure| runs().any(|run| figure.of(run).is_some());
+    let has = |figure: &&ResultFigure| runs().any(|run| figure.of(run).is_some());
     let declared = declared_columns(group.kind == GroupKind::Array).iter().map(|column| &column.figure);
     all.iter().chain(caches.iter().chain(declared).filter(has)).collect()
 }
 
 /// A cell: what is shown, and whether it is the best of its column.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Cell {
+pub(crate) struct SummaryCell {
     pub(crate) text: String,
     pub(crate) value: Option<f64>,
     pub(crate) is_best: bool,
@@ -88,15 +88,15 @@ fn ties(value: f64, best: f64) -> bool {
 }
 
 /// The cells of a group, a row per point.
-pub(crate) fn cells(group: &Group, runs: &[ReportRun]) -> Vec<Vec<Cell>> {
+pub(crate) fn cells(group: &RunGroup, runs: &[ReportRun]) -> Vec<Vec<SummaryCell>> {
     let figures = columns(group, runs);
     // Without a buffer nothing is hit, evicted or written to it, which is neither good nor bad.
-    let value = |figure: &Figure, run: &ReportRun| {
+    let value = |figure: &ResultFigure, run: &ReportRun| {
         let is_of_buffer = [HIT_RATIO, CACHE_HIT_RATIO, EVICTIONS, CACHE_WRITES_PER_PAGE].contains(figure);
         if is_of_buffer && run.text("policy") == "none" { None } else { figure.of(run) }
     };
     // What could not keep up is no better than what could, whatever it shows.
-    let of_column = |figure: &'static Figure| {
+    let of_column = |figure: &'static ResultFigure| {
         let kept_up = group.points.iter().map(|point| &runs[point.run]).filter(|run| !run.is_saturated());
         kept_up.filter_map(move |run| value(figure, run))
     };
@@ -105,21 +105,21 @@ pub(crate) fn cells(group: &Group, runs: &[ReportRun]) -> Vec<Vec<Cell>> {
         .map(|figure| {
             let values = of_column(figure);
             let best = match figure.better {
-                Better::Less => values.clone().min_by(f64::total_cmp),
-                Better::More => values.clone().max_by(f64::total_cmp),
-                Better::Neither => None,
+                BetterValue::Less => values.clone().min_by(f64::total_cmp),
+                BetterValue::More => values.clone().max_by(f64::total_cmp),
+                BetterValue::Neither => None,
             };
             // What most runs share distinguishes none of them.
             best.filter(|best| 2 * values.filter(|value| ties(*value, *best)).count() <= group.points.len())
         })
         .collect();
-    let largest = |figure: &&'static Figure| {
-        let values = of_column(figure).filter(|_| figure.better != Better::Neither);
+    let largest = |figure: &&'static ResultFigure| {
+        let values = of_column(figure).filter(|_| figure.better != BetterValue::Neither);
         values.max_by(f64::total_cmp).filter(|largest| *largest > 0.0)
     };
     let largest: Vec<Option<f64>> = figures.iter().map(largest).collect();
     let row = |run: &ReportRun| {
-        let cell = |((figure, best), largest): ((&Figure, &Option<f64>), &Option<f64>)| {
+        let cell = |((figure, best), largest): ((&ResultFigure, &Option<f64>), &Option<f64>)| {
             let value = value(figure, run);
             let is_best = group.points.len() > 1
                 && !run.is_saturated()
@@ -127,10 +127,10 @@ pub(crate) fn cells(group: &Group, runs: &[ReportRun]) -> Vec<Vec<Cell>> {
             let share = value.zip(*largest).map(|(value, largest)| (value / largest).clamp(0.0, 1.0));
             let text = match value {
                 Some(value) => shown(value, figure.show),
-                None if figure.show == Show::Time && run.is_saturated() => "saturated".to_owned(),
+                None if figure.show == ValueFormat::Time && run.is_saturated() => "saturated".to_owned(),
                 None => "–".to_owned(),
             };
-            Cell { text, value, is_best, share: share.filter(|_| group.points.len() > 1) }
+            SummaryCell { text, value, is_best, share: share.filter(|_| group.points.len() > 1) }
         };
         figures.iter().copied().zip(&best).zip(&largest).map(cell).collect()
     };

@@ -5,10 +5,10 @@ use destage_sim::buffer::{ResponseClass, RunResult};
 use destage_sim::measure::{FieldDoc, SeriesBin, WearClass};
 use serde_json::Value;
 
-use crate::group::Group;
-use crate::{Cell, Column, ReportError, ReportRun, Table, csv, parquet};
+use crate::group::RunGroup;
+use crate::{ReportError, ReportRun, ResultColumn, ResultTable, TableCell, csv, parquet};
 
-impl Table {
+impl ResultTable {
     /// Itself as Parquet.
     ///
     /// # Errors
@@ -30,19 +30,19 @@ impl Table {
 }
 
 /// Rows in the making: a column appears with its first cell, and whoever has none there is null.
-struct Rows {
+struct TableRows {
     name: &'static str,
-    columns: Vec<Column>,
+    columns: Vec<ResultColumn>,
     count: usize,
     /// Where the next cell of a row goes, if it has the columns of the row before.
     next: usize,
 }
 
-impl Rows {
+impl TableRows {
     /// Columns that are there even if there are no rows.
     fn with(name: &'static str, columns: impl Iterator<Item = (&'static str, bool)>) -> Self {
         let head = [("run", false), ("label", true), ("cache_bytes", false)];
-        let column = |(name, is_text): (&str, bool)| Column { name: name.to_owned(), is_text, cells: Vec::new() };
+        let column = |(name, is_text): (&str, bool)| ResultColumn { name: name.to_owned(), is_text, cells: Vec::new() };
         Self { name, columns: head.into_iter().chain(columns).map(column).collect(), count: 0, next: 0 }
     }
 
@@ -56,45 +56,45 @@ impl Rows {
         self.next = 0;
     }
 
-    fn set(&mut self, name: &str, is_text: bool, cell: Cell) {
+    fn set(&mut self, name: &str, is_text: bool, cell: TableCell) {
         let expected = Some(self.next).filter(|&at| self.columns.get(at).is_some_and(|column| column.name == name));
         let known = expected.or_else(|| self.columns.iter().position(|column| column.name == name));
         let at = known.unwrap_or_else(|| {
-            self.columns.push(Column { name: name.to_owned(), is_text, cells: Vec::new() });
+            self.columns.push(ResultColumn { name: name.to_owned(), is_text, cells: Vec::new() });
             self.columns.len() - 1
         });
         self.next = at + 1;
         let cells = &mut self.columns[at].cells;
-        cells.resize(self.count - 1, Cell::Null);
+        cells.resize(self.count - 1, TableCell::Null);
         cells.push(cell);
     }
 
-    fn end(mut self) -> Table {
+    fn end(mut self) -> ResultTable {
         for column in &mut self.columns {
-            column.cells.resize(self.count, Cell::Null);
+            column.cells.resize(self.count, TableCell::Null);
             unify(&mut column.cells);
         }
-        Table { name: self.name, columns: self.columns }
+        ResultTable { name: self.name, columns: self.columns }
     }
 }
 
 /// Makes all cells of one kind: numbers that are not all whole become floats, and what stands
 /// beside text becomes text.
-fn unify(cells: &mut [Cell]) {
-    let text = cells.iter().any(|cell| matches!(cell, Cell::Text(_)));
-    let float = cells.iter().any(|cell| matches!(cell, Cell::Float(_)));
+fn unify(cells: &mut [TableCell]) {
+    let text = cells.iter().any(|cell| matches!(cell, TableCell::Text(_)));
+    let float = cells.iter().any(|cell| matches!(cell, TableCell::Float(_)));
     for cell in cells {
-        *cell = match std::mem::replace(cell, Cell::Null) {
-            Cell::Integer(n) if text => Cell::Text(n.to_string()),
-            Cell::Float(x) if text => Cell::Text(x.to_string()),
-            Cell::Integer(n) if float => Cell::Float(n as f64),
+        *cell = match std::mem::replace(cell, TableCell::Null) {
+            TableCell::Integer(n) if text => TableCell::Text(n.to_string()),
+            TableCell::Float(x) if text => TableCell::Text(x.to_string()),
+            TableCell::Integer(n) if float => TableCell::Float(n as f64),
             cell => cell,
         };
     }
 }
 
 /// The tables.
-pub(crate) fn tables(runs: &[ReportRun], groups: &[Group]) -> Vec<Table> {
+pub(crate) fn tables(runs: &[ReportRun], groups: &[RunGroup]) -> Vec<ResultTable> {
     let labels = labels(runs, groups);
     vec![
         all_runs(runs, &labels),
@@ -106,7 +106,7 @@ pub(crate) fn tables(runs: &[ReportRun], groups: &[Group]) -> Vec<Table> {
 }
 
 /// The label of each run.
-fn labels<'a>(runs: &[ReportRun], groups: &'a [Group]) -> Vec<&'a str> {
+fn labels<'a>(runs: &[ReportRun], groups: &'a [RunGroup]) -> Vec<&'a str> {
     let mut labels = vec![""; runs.len()];
     for group in groups {
         for point in &group.points {
@@ -117,27 +117,27 @@ fn labels<'a>(runs: &[ReportRun], groups: &'a [Group]) -> Vec<&'a str> {
 }
 
 /// What every table's row begins with.
-fn head(rows: &mut Rows, number: usize, run: &ReportRun, label: &str) {
+fn head(rows: &mut TableRows, number: usize, run: &ReportRun, label: &str) {
     rows.begin();
-    rows.set("run", false, Cell::Integer(number as u64));
-    rows.set("label", true, Cell::Text(label.to_owned()));
-    rows.set("cache_bytes", false, run.cache().map_or(Cell::Null, Cell::Integer));
+    rows.set("run", false, TableCell::Integer(number as u64));
+    rows.set("label", true, TableCell::Text(label.to_owned()));
+    rows.set("cache_bytes", false, run.cache().map_or(TableCell::Null, TableCell::Integer));
 }
 
-fn scalar(value: &Value) -> Cell {
+fn scalar(value: &Value) -> TableCell {
     match value {
         Value::Number(number) => {
-            number.as_u64().map(Cell::Integer).or(number.as_f64().map(Cell::Float)).unwrap_or(Cell::Null)
+            number.as_u64().map(TableCell::Integer).or(number.as_f64().map(TableCell::Float)).unwrap_or(TableCell::Null)
         }
-        Value::String(text) => Cell::Text(text.clone()),
+        Value::String(text) => TableCell::Text(text.clone()),
         // Counts by class stand in one cell.
         Value::Array(numbers) => {
             let numbers: Vec<_> = numbers.iter().map(Value::to_string).collect();
-            Cell::Text(numbers.join(" "))
+            TableCell::Text(numbers.join(" "))
         }
         // Why a run is saturated.
-        Value::Object(object) => object.get("cause").map_or(Cell::Null, scalar),
-        Value::Null | Value::Bool(_) => Cell::Null,
+        Value::Object(object) => object.get("cause").map_or(TableCell::Null, scalar),
+        Value::Null | Value::Bool(_) => TableCell::Null,
     }
 }
 
@@ -146,8 +146,8 @@ const PAIRS: &[&str] = &["params", "settings"];
 /// Structures that are lists of records and have tables of their own, or none.
 const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures", "distribution", "wear"];
 
-fn all_runs(runs: &[ReportRun], labels: &[&str]) -> Table {
-    let mut rows = Rows::with("runs", std::iter::empty());
+fn all_runs(runs: &[ReportRun], labels: &[&str]) -> ResultTable {
+    let mut rows = TableRows::with("runs", std::iter::empty());
     let (buffers, arrays) = (RunResult::fields(), ArrayResult::fields());
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
         head(&mut rows, i, run, label);
@@ -159,22 +159,22 @@ fn all_runs(runs: &[ReportRun], labels: &[&str]) -> Table {
 /// The scalar fields of runs, a row for each, with their units where they are numbers. Runs over arrays and buffers have
 /// columns of their own.
 #[derive(Default)]
-pub struct FlatRuns(Option<Rows>);
+pub struct FlatRuns(Option<TableRows>);
 
 impl FlatRuns {
     /// Adds a run, of which `before` is told first.
-    pub fn add(&mut self, before: &[(&str, Cell)], run: &ReportRun) {
-        let rows = self.0.get_or_insert_with(|| Rows::empty("runs"));
+    pub fn add(&mut self, before: &[(&str, TableCell)], run: &ReportRun) {
+        let rows = self.0.get_or_insert_with(|| TableRows::empty("runs"));
         rows.begin();
         for (name, cell) in before {
-            rows.set(name, matches!(cell, Cell::Text(_)), cell.clone());
+            rows.set(name, matches!(cell, TableCell::Text(_)), cell.clone());
         }
         let fields = if run.is_array { ArrayResult::fields() } else { RunResult::fields() };
         flatten(rows, "", Some(&run.result), &fields, true);
     }
 
     /// The columns.
-    pub fn columns(self) -> Vec<Column> {
+    pub fn columns(self) -> Vec<ResultColumn> {
         self.0.map_or_else(Vec::new, |rows| rows.end().columns)
     }
 
@@ -196,7 +196,7 @@ impl FlatRuns {
     }
 }
 
-fn flatten(rows: &mut Rows, prefix: &str, value: Option<&Value>, fields: &[FieldDoc], with_cache: bool) {
+fn flatten(rows: &mut TableRows, prefix: &str, value: Option<&Value>, fields: &[FieldDoc], with_cache: bool) {
     for field in fields {
         let name = format!("{prefix}{}", field.name);
         let inner = value.and_then(|value| value.get(field.name)).filter(|value| !value.is_null());
@@ -205,10 +205,10 @@ fn flatten(rows: &mut Rows, prefix: &str, value: Option<&Value>, fields: &[Field
                 inner.and_then(Value::as_array).into_iter().flatten().filter_map(|pair| {
                     Some(format!("{}={}", pair.get("name")?.as_str()?, pair.get("value")?.as_str()?))
                 });
-            rows.set(&name, true, Cell::Text(pairs.collect::<Vec<_>>().join(":")));
+            rows.set(&name, true, TableCell::Text(pairs.collect::<Vec<_>>().join(":")));
         } else if field.fields.is_empty() {
             if with_cache || name != "cache_bytes" {
-                rows.set(&name, field.unit == "-", inner.map_or(Cell::Null, scalar));
+                rows.set(&name, field.unit == "-", inner.map_or(TableCell::Null, scalar));
             }
         } else if !LISTS.contains(&field.name) {
             flatten(rows, &format!("{name}."), inner, field.fields, with_cache);
@@ -223,31 +223,31 @@ fn over_time(
     fields: &'static [FieldDoc],
     runs: &[ReportRun],
     labels: &[&str],
-) -> Table {
+) -> ResultTable {
     let fields = fields.iter().map(|field| (field.name, false));
-    let mut rows = Rows::with(name, [("start", false), ("width", false)].into_iter().chain(fields));
+    let mut rows = TableRows::with(name, [("start", false), ("width", false)].into_iter().chain(fields));
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
         let whole = |key| run.at(&format!("{path}.{key}")).and_then(Value::as_u64).unwrap_or_default();
         let (start, width) = (whole("start"), whole("width"));
         for (n, bin) in (0..).zip(run.list(&format!("{path}.bins"))) {
             head(&mut rows, i, run, label);
-            rows.set("start", false, Cell::Integer(start.saturating_add(width.saturating_mul(n))));
-            rows.set("width", false, Cell::Integer(width));
+            rows.set("start", false, TableCell::Integer(start.saturating_add(width.saturating_mul(n))));
+            rows.set("width", false, TableCell::Integer(width));
             record(&mut rows, bin);
         }
     }
     rows.end()
 }
 
-fn record(rows: &mut Rows, record: &Value) {
+fn record(rows: &mut TableRows, record: &Value) {
     for (name, value) in record.as_object().into_iter().flatten() {
         rows.set(name, false, scalar(value));
     }
 }
 
-fn cdf(runs: &[ReportRun], labels: &[&str]) -> Table {
+fn cdf(runs: &[ReportRun], labels: &[&str]) -> ResultTable {
     let fields = ResponseClass::FIELDS.iter().map(|field| (field.name, false));
-    let mut rows = Rows::with("cdf", fields.chain([("share_within", false)]));
+    let mut rows = TableRows::with("cdf", fields.chain([("share_within", false)]));
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
         let classes = run.list("response.distribution");
         let both = |class: &Value| {
@@ -260,25 +260,25 @@ fn cdf(runs: &[ReportRun], labels: &[&str]) -> Table {
             head(&mut rows, i, run, label);
             record(&mut rows, class);
             within = within.saturating_add(both(class));
-            rows.set("share_within", false, Cell::Float(within as f64 / all.max(1) as f64));
+            rows.set("share_within", false, TableCell::Float(within as f64 / all.max(1) as f64));
         }
     }
     rows.end()
 }
 
-fn wear(runs: &[ReportRun], labels: &[&str]) -> Table {
+fn wear(runs: &[ReportRun], labels: &[&str]) -> ResultTable {
     let fields = WearClass::FIELDS.iter().map(|field| (field.name, false));
-    let mut rows = Rows::with("wear", [("device", true)].into_iter().chain(fields));
+    let mut rows = TableRows::with("wear", [("device", true)].into_iter().chain(fields));
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
         for class in run.list("ssd.wear") {
             head(&mut rows, i, run, label);
-            rows.set("device", true, Cell::Null);
+            rows.set("device", true, TableCell::Null);
             record(&mut rows, class);
         }
         for device in run.list("devices") {
             for class in device.get("wear").and_then(Value::as_array).into_iter().flatten() {
                 head(&mut rows, i, run, label);
-                rows.set("device", true, device.get("device").map_or(Cell::Null, scalar));
+                rows.set("device", true, device.get("device").map_or(TableCell::Null, scalar));
                 record(&mut rows, class);
             }
         }

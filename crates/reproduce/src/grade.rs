@@ -5,7 +5,7 @@
 //!   [likeness](ClaimMetric::likeness) is alike, unless the paper itself says what it calls alike.
 //! * A claim that is neither borne out nor excluded is undecided, with the seeds that it would take.
 
-use destage_sim::measure::Estimate;
+use destage_sim::measure::MeanEstimate;
 
 use crate::metric::ClaimMetric;
 use crate::paper::PaperClaim;
@@ -96,7 +96,7 @@ impl ClaimGrade {
     }
 
     /// Grades what is measured of a claim at one buffer size, or of their mean or best.
-    pub fn of(claim: &PaperClaim, measured: &Estimate) -> Self {
+    pub fn of(claim: &PaperClaim, measured: &MeanEstimate) -> Self {
         let (low, high) = measured.interval();
         let sign = f64::from(claim.sign());
         if claim.sign() == 0 {
@@ -130,7 +130,7 @@ fn slack(end: f64) -> f64 {
 /// Returns about how many seeds it would take until the interval decides a claim that is undecided at this size, if what is
 /// measured stays as it is: an interval shrinks with the root of their number. Returns nothing if there is one run only, or
 /// if the mean lies where no number decides.
-pub fn seeds_needed(claim: &PaperClaim, measured: &Estimate) -> Option<u64> {
+pub fn seeds_needed(claim: &PaperClaim, measured: &MeanEstimate) -> Option<u64> {
     let mean = if claim.sign() < 0 { -measured.mean } else { measured.mean };
     let noise = claim.metric.noise();
     // How far the mean is from where the interval must not reach.
@@ -147,7 +147,7 @@ pub fn seeds_needed(claim: &PaperClaim, measured: &Estimate) -> Option<u64> {
 }
 
 /// Grades a figure that a paper prints, by the ratio of what is measured to it.
-pub fn of_figure(metric: &ClaimMetric, published: f64, measured: &Estimate) -> ClaimGrade {
+pub fn of_figure(metric: &ClaimMetric, published: f64, measured: &MeanEstimate) -> ClaimGrade {
     let (low, high) = measured.interval();
     let (scale, places) = metric.scale();
     let (low, high) = (low / scale, high / scale);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use destage_report::ReportRun;
-use destage_report::figures::{self, Figure, Place, Show};
+use destage_report::figures::{self, FigurePlace, ResultFigure, ValueFormat};
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// By how much one run is better than another.
@@ -38,7 +38,7 @@ pub struct ClaimMetric {
     /// As papers' data name it.
     name: &'static str,
     /// Where results have it, and how it is shown.
-    figure: &'static Figure,
+    figure: &'static ResultFigure,
     /// The heading of a column, with the unit.
     pub heading: &'static str,
     /// In words, as the title of an axis of relative values.
@@ -114,17 +114,17 @@ impl ClaimMetric {
     }
 
     /// Returns how a value is shown.
-    pub const fn show(&self) -> Show {
+    pub const fn show(&self) -> ValueFormat {
         self.figure.show
     }
 
     /// What a value is divided by for the heading's unit, and the decimals to show.
     pub const fn scale(&self) -> (f64, usize) {
         match self.figure.show {
-            Show::Count | Show::Bytes => (1.0, 0),
-            Show::Time | Show::Rate => (1e6, 3),
-            Show::Percent => (0.01, 2),
-            Show::Decimals | Show::Years => (1.0, 4),
+            ValueFormat::Count | ValueFormat::Bytes => (1.0, 0),
+            ValueFormat::Time | ValueFormat::Rate => (1e6, 3),
+            ValueFormat::Percent => (0.01, 2),
+            ValueFormat::Decimals | ValueFormat::Years => (1.0, 4),
         }
     }
 
@@ -170,7 +170,7 @@ impl ClaimMetric {
     /// The device without which results do not have it.
     pub fn device(&self) -> &'static str {
         match self.figure.place {
-            Place::At(path) if path.starts_with("analytic.") => "analytic",
+            FigurePlace::At(path) if path.starts_with("analytic.") => "analytic",
             _ => "ssd",
         }
     }

@@ -1,7 +1,7 @@
 //! Figures as charts: what was measured of each line at each point.
 
 use destage_scenario::quantity::show_bytes;
-use destage_sim::measure::Estimate;
+use destage_sim::measure::MeanEstimate;
 
 use crate::figure::{FigureAxis, PaperFigure, RunKey, size};
 use crate::paper::{WorkloadEntry, WorkloadProvenance};
@@ -16,7 +16,7 @@ pub struct FigurePanel<'a> {
     pub steps: Vec<String>,
     /// The lines: name and values, each with its interval, in the metric's unit or relative; none
     /// where a run is saturated or does not show the metric.
-    pub lines: Vec<(String, Vec<Option<Estimate>>)>,
+    pub lines: Vec<(String, Vec<Option<MeanEstimate>>)>,
 }
 
 /// The charts of a figure: of those workloads that are here.
@@ -29,7 +29,7 @@ pub fn panels<'a>(figure: &'a PaperFigure, reproduction: &'a PaperReproduction<'
         all.filter(|(workload, results)| stands_for(workload).is_some() && !results.is_empty()).collect();
     let rank = |kind: WorkloadProvenance| WorkloadProvenance::ALL.into_iter().position(|other| other == kind);
     here.sort_by_key(|(workload, _)| (rank(workload.provenance), stands_for(workload)));
-    let lines = |points: &dyn Fn(usize) -> Vec<Option<Estimate>>| -> Vec<_> {
+    let lines = |points: &dyn Fn(usize) -> Vec<Option<MeanEstimate>>| -> Vec<_> {
         figure.drawn().into_iter().enumerate().map(|(drawn, name)| (name, points(drawn))).collect()
     };
     if figure.along == FigureAxis::Workloads {
@@ -50,7 +50,7 @@ pub fn panels<'a>(figure: &'a PaperFigure, reproduction: &'a PaperReproduction<'
 }
 
 /// The mean over the seeds.
-fn point(figure: &PaperFigure, results: &WorkloadResults, run: RunKey<'_>) -> Option<Estimate> {
+fn point(figure: &PaperFigure, results: &WorkloadResults, run: RunKey<'_>) -> Option<MeanEstimate> {
     let of = |(at, policy, cache): RunKey<'_>| -> Option<Vec<f64>> {
         results.of(at, policy, cache).iter().map(|run| figure.metric.of(run)).collect()
     };
@@ -60,7 +60,7 @@ fn point(figure: &PaperFigure, results: &WorkloadResults, run: RunKey<'_>) -> Op
         // The same seed is the same trace, so that runs are compared in pairs.
         Some(reference) => own.iter().zip(of(reference)?).map(|(value, base)| value / base).collect(),
     };
-    values.iter().all(|value| value.is_finite()).then(|| Estimate::of(&values))
+    values.iter().all(|value| value.is_finite()).then(|| MeanEstimate::of(&values))
 }
 
 /// What stands at the axis of values.

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use destage_report::kept::{self, Hash, Kept, Key};
+use destage_report::kept::{self, ResultCache, ResultKey, Sha256Hash};
 use destage_scenario::keys::trace::{FORMAT, TRACE, WORKLOAD, WORKLOAD_SET};
 use destage_scenario::sim::{self, SIM};
-use destage_scenario::workload::Workload;
-use destage_scenario::{ScenarioError, Settings, path_text, quantity};
+use destage_scenario::workload::NamedWorkload;
+use destage_scenario::{ScenarioError, ScenarioSettings, path_text, quantity};
 use destage_sweep::SweepGroup;
 use destage_trace::{FormatSpec, OpenOptions, TraceError, TraceSource};
 
@@ -35,7 +35,7 @@ pub(crate) enum WorkloadOrigin {
         /// At most so many requests are read.
         limit: Option<u64>,
         /// What it holds, if that has been asked for.
-        content: Option<Hash>,
+        content: Option<Sha256Hash>,
     },
     Synthetic(String),
 }
@@ -142,7 +142,7 @@ impl<'a> PaperPlan<'a> {
     }
 
     /// All that decides about a run's results.
-    pub(crate) fn key(&self, kept: &Kept, task: &PaperTask<'_>) -> Result<Key, EvidenceError> {
+    pub(crate) fn key(&self, kept: &ResultCache, task: &PaperTask<'_>) -> Result<ResultKey, EvidenceError> {
         let workload = &self.paper.workload[task.workload];
         let mut key = kept.key();
         key.part(&workload.name);
@@ -176,7 +176,7 @@ impl<'a> PaperPlan<'a> {
         match self.origin(task) {
             WorkloadOrigin::File { .. } => Ok(RunRequests::File),
             WorkloadOrigin::Synthetic(name) => {
-                let mut made = Workload::named(name)?;
+                let mut made = NamedWorkload::named(name)?;
                 let of_workload = workload.set.iter().map(|pair| (pair, format!("workload \"{}\"", workload.name)));
                 let of_variant = task.variant.iter().flat_map(|variant| &variant.workload);
                 let of_variant = of_variant.map(|pair| (pair, format!("variant \"{}\"", task.variant_name())));
@@ -222,7 +222,7 @@ impl<'a> PaperPlan<'a> {
     /// The run as it can be carried out anywhere.
     pub(crate) fn group(&self, task: &PaperTask<'_>) -> Result<SweepGroup, EvidenceError> {
         let workload = &self.paper.workload[task.workload];
-        let mut settings = Settings::new(SIM);
+        let mut settings = ScenarioSettings::new(SIM);
         for (key, value) in self.settings(task)? {
             settings.set(&format!("{key}={value}"))?;
         }
@@ -284,7 +284,7 @@ fn shorter(key: String, value: String) -> (String, String) {
 /// Where the requests of a run come from.
 enum RunRequests {
     File,
-    Made(Box<Workload>),
+    Made(Box<NamedWorkload>),
 }
 
 /// The policies and buffer sizes that are needed of a workload under a variant; each with each is
@@ -347,7 +347,7 @@ fn origin(
 ) -> Result<Option<WorkloadOrigin>, ScenarioError> {
     if let Some(name) = &workload.synthetic {
         // What is wrong with it shall be known before anything is run.
-        Workload::named(name)?.open()?;
+        NamedWorkload::named(name)?.open()?;
         return Ok(Some(WorkloadOrigin::Synthetic(name.clone())));
     }
     let at = |error: &dyn std::fmt::Display| ScenarioError::new(error).at(format_args!("workload {}", workload.name));

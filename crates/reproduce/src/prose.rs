@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use destage_report::figures::Show;
-use destage_sim::measure::Estimate;
+use destage_report::figures::ValueFormat;
+use destage_sim::measure::MeanEstimate;
 
 use crate::metric::ClaimMetric;
 use crate::paper::PaperClaim;
@@ -25,7 +25,7 @@ pub fn fill(text: &str, reproduction: &PaperReproduction<'_>) -> String {
                 let runs = reproduction.results[on].of(at, policy, cache);
                 let values: Option<Vec<f64>> = runs.iter().map(|run| metric.of(run)).collect();
                 let values = values.filter(|values| !values.is_empty());
-                out.push_str(&values.map_or_else(none, |values| value(metric, Estimate::of(&values).mean)));
+                out.push_str(&values.map_or_else(none, |values| value(metric, MeanEstimate::of(&values).mean)));
             }
         }
     }
@@ -85,10 +85,10 @@ fn value(metric: &ClaimMetric, value: f64) -> String {
     let (scale, places) = metric.scale();
     let mut out = String::new();
     let unit = match metric.show() {
-        Show::Time => " ms",
-        Show::Percent => " %",
-        Show::Rate => " MB/s",
-        Show::Count | Show::Bytes | Show::Decimals | Show::Years => "",
+        ValueFormat::Time => " ms",
+        ValueFormat::Percent => " %",
+        ValueFormat::Rate => " MB/s",
+        ValueFormat::Count | ValueFormat::Bytes | ValueFormat::Decimals | ValueFormat::Years => "",
     };
     let _ = write!(out, "{:.places$}{unit}", value / scale);
     out

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use destage_scenario::quantity::show_bytes;
 
 use destage_report::ReportRun;
-use destage_sim::measure::Estimate;
+use destage_sim::measure::MeanEstimate;
 
 use crate::counted::CountedPeer;
 use crate::grade::{self, ClaimGrade};
@@ -109,7 +109,7 @@ pub(crate) fn claimed(finding: &ClaimFinding) -> String {
     }
 }
 
-fn estimate(e: &Estimate) -> String {
+fn estimate(e: &MeanEstimate) -> String {
     match e.samples {
         1 => points(e.mean),
         _ => format!("{} ± {:.1}", points(e.mean), e.half_width),
@@ -118,7 +118,7 @@ fn estimate(e: &Estimate) -> String {
 
 /// The least and the greatest improvement over the sizes.
 pub(crate) fn measured(finding: &ClaimFinding) -> String {
-    let by_mean = |a: &&(u64, Estimate), b: &&(u64, Estimate)| a.1.mean.total_cmp(&b.1.mean);
+    let by_mean = |a: &&(u64, MeanEstimate), b: &&(u64, MeanEstimate)| a.1.mean.total_cmp(&b.1.mean);
     let (Some(least), Some(greatest)) =
         (finding.measured.iter().min_by(by_mean), finding.measured.iter().max_by(by_mean))
     else {
@@ -268,7 +268,7 @@ fn tally(reproduction: &PaperReproduction) -> Vec<Vec<String>> {
 fn cell(metric: &ClaimMetric, results: &[ReportRun]) -> String {
     let (unit, places) = metric.scale();
     let values: Option<Vec<f64>> = results.iter().map(|run| metric.of(run)).collect();
-    match values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values)) {
+    match values.filter(|values| !values.is_empty()).map(|values| MeanEstimate::of(&values)) {
         None if results.iter().any(ReportRun::is_saturated) => "saturated".to_owned(),
         None => "\u{2013}".to_owned(),
         Some(e) if e.samples == 1 => format!("{:.places$}", e.mean / unit),
@@ -279,7 +279,7 @@ fn cell(metric: &ClaimMetric, results: &[ReportRun]) -> String {
 /// Grades a figure that the paper prints.
 fn graded(metric: &ClaimMetric, published: f64, results: &[ReportRun]) -> String {
     let values: Option<Vec<f64>> = results.iter().map(|run| metric.of(run)).collect();
-    let measured = values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values));
+    let measured = values.filter(|values| !values.is_empty()).map(|values| MeanEstimate::of(&values));
     measured.map_or(ClaimGrade::Untried, |e| grade::of_figure(metric, published, &e)).label().to_owned()
 }
 

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{
-    self, Access, Buffer, BufferConfig, Built, EvictionKind, Evictions, NoDevice, NoVeto, Visitor,
+    self, BufferConfig, BufferPolicy, BuiltPolicy, EvictionKind, Evictions, NoDevice, NoVeto, PageAccess, PolicyVisitor,
 };
-use destage_report::kept::Kept;
+use destage_report::kept::ResultCache;
 use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
-use destage_sim::experiment::Stop;
-use destage_sim::measure::Estimate;
+use destage_sim::experiment::StopSignal;
+use destage_sim::measure::MeanEstimate;
 use destage_sweep::{AT_A_TIME, RemoteRunner, whole};
 
 use crate::grade::{ClaimGrade, seeds_needed};
@@ -40,7 +40,7 @@ pub struct ClaimFinding<'a> {
     pub run: bool,
     /// Improvement in percent (hit ratios: in points) for each buffer size in bytes at which either
     /// policy evicts anything; or, where the claim is about their mean or the best, that alone.
-    pub measured: Vec<(u64, Estimate)>,
+    pub measured: Vec<(u64, MeanEstimate)>,
     /// Buffer sizes at which neither policy evicts: nothing to compare.
     pub without_evictions: usize,
     /// Buffer sizes at which a run is saturated, so that it has no response times.
@@ -149,7 +149,7 @@ pub struct ReproduceOptions<'a> {
     /// With two seeds, and an eighth of lengths and warm-ups.
     pub quick: bool,
     /// Results of single runs from before, and where those of this time are kept.
-    pub kept: Option<&'a Kept>,
+    pub kept: Option<&'a ResultCache>,
     /// Who carries runs out, unless they are simulated here.
     pub on: Option<&'a dyn RemoteRunner>,
     /// Who hears of it.
@@ -267,7 +267,7 @@ fn simulate(
     let group = plan.group(task)?;
     let results = match other {
         Some(other) => other.whole(&group),
-        None => whole(&group, None, Some(MEMORY), &Stop::default()),
+        None => whole(&group, None, Some(MEMORY), &StopSignal::default()),
     };
     let workload = plan.info(task).workload;
     results.map_err(|error| EvidenceError::Run { workload: workload.to_owned(), error })
@@ -379,7 +379,7 @@ fn compare<'a>(
             sizes.first().map(|(cache, _)| (*cache, mean_by_seed(&all))).into_iter().collect()
         }
         ClaimOver::Best => {
-            let single = sizes.iter().flat_map(|(cache, there)| there.iter().map(|x| (*cache, Estimate::of(x))));
+            let single = sizes.iter().flat_map(|(cache, there)| there.iter().map(|x| (*cache, MeanEstimate::of(x))));
             single.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).into_iter().collect::<Vec<_>>()
         }
     };
@@ -388,25 +388,25 @@ fn compare<'a>(
 }
 
 /// The mean over all, seed by seed, with its interval over the seeds.
-fn mean_by_seed(all: &[Vec<f64>]) -> Estimate {
+fn mean_by_seed(all: &[Vec<f64>]) -> MeanEstimate {
     let seeds = all.iter().map(Vec::len).min().unwrap_or(0);
     let of_seed = |seed: usize| all.iter().map(|x| x[seed]).sum::<f64>() / all.len() as f64;
-    Estimate::of(&(0..seeds).map(of_seed).collect::<Vec<_>>())
+    MeanEstimate::of(&(0..seeds).map(of_seed).collect::<Vec<_>>())
 }
 
 /// Works an example through.
 fn work(example: &WorkedExample) -> Result<ExampleFinding<'_>, EvidenceError> {
     struct ExampleWrites<'a>(&'a WorkedExample);
-    impl Visitor for ExampleWrites<'_> {
+    impl PolicyVisitor for ExampleWrites<'_> {
         type Out = Vec<u32>;
 
-        fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, _built: Built) -> Vec<u32> {
+        fn visit<B: BufferPolicy + Send + 'static>(self, mut buffer: B, _built: BuiltPolicy) -> Vec<u32> {
             let pages = self.0.writes.iter().max().map_or(0, |page| page + 1);
             buffer.grow(pages.next_multiple_of(self.0.pages_per_block));
             let mut out = Evictions::default();
             for &page in &self.0.writes {
                 out.clear();
-                buffer.access(Access::write(page), &NoDevice, &mut NoVeto, &mut out);
+                buffer.access(PageAccess::write(page), &NoDevice, &mut NoVeto, &mut out);
             }
             let leaving = out.groups().filter(|(group, _)| group.kind != EvictionKind::Pad);
             let mut evicted: Vec<u32> = leaving.flat_map(|(_, pages)| pages.iter().map(|page| page.0)).collect();

@@ -1,11 +1,11 @@
 //! One experiment from settings as a user would give them, and a workload.
 
 use destage_report::kept::KeptError;
-use destage_scenario::sim::{self, Requests, SIM};
+use destage_scenario::sim::{self, SIM, SimulatedRequests};
 use destage_scenario::synth::{self, SYNTH};
-use destage_scenario::{ScenarioError, Settings};
+use destage_scenario::{ScenarioError, ScenarioSettings};
 use destage_sim::buffer::{RunResult, SimError};
-use destage_sim::experiment::{Input, Resources};
+use destage_sim::experiment::{OpenedInput, RunResources};
 use destage_sweep::SweepError;
 use destage_trace::{SynthError, SynthTrace, TraceError, TraceSource};
 
@@ -52,22 +52,22 @@ pub(crate) fn percent(deviation: f64) -> String {
 }
 
 /// One thread: several experiments run at a time.
-const RESOURCES: Resources<'static> = Resources { threads: 1, memory_bytes: 4 << 30, stop: None };
+const RESOURCES: RunResources<'static> = RunResources { threads: 1, memory_bytes: 4 << 30, stop: None };
 
 /// Opens the requests of an experiment, anew each time.
 pub(crate) type OpenRequests<'a> = &'a mut dyn FnMut() -> Result<Box<dyn TraceSource>, TraceError>;
 
 /// The settings, and the requests as they are named: `open` opens them.
-fn described(workload: &str, pairs: &[(&str, String)]) -> Result<(Settings, Requests), ScenarioError> {
-    let mut settings = Settings::new(SIM);
+fn described(workload: &str, pairs: &[(&str, String)]) -> Result<(ScenarioSettings, SimulatedRequests), ScenarioError> {
+    let mut settings = ScenarioSettings::new(SIM);
     for (key, value) in pairs {
         settings.set(&format!("{key}={value}"))?;
     }
-    Ok((settings, Requests::named(workload)))
+    Ok((settings, SimulatedRequests::named(workload)))
 }
 
-fn input(open: OpenRequests<'_>) -> impl FnMut() -> Result<Input, TraceError> {
-    || Ok(Input { source: open()?, format: "synthetic".into() })
+fn input(open: OpenRequests<'_>) -> impl FnMut() -> Result<OpenedInput, TraceError> {
+    || Ok(OpenedInput { source: open()?, format: "synthetic".into() })
 }
 
 /// Runs buffers as `pairs` of keys and values of `destage sim` describe over the requests that `open`
@@ -82,7 +82,7 @@ pub fn run(workload: &str, pairs: &[(&str, String)], open: OpenRequests<'_>) -> 
 
 /// Makes a synthetic workload from settings of `destage trace synth`.
 pub(crate) fn synthetic(pairs: &[(&str, String)]) -> Result<SynthTrace, ScenarioError> {
-    let mut settings = Settings::new(SYNTH);
+    let mut settings = ScenarioSettings::new(SYNTH);
     for (key, value) in pairs {
         settings.set(&format!("{key}={value}"))?;
     }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use destage_sim::measure::Estimate;
+use destage_sim::measure::MeanEstimate;
 
 use crate::parallel;
 use crate::run::{EvidenceError, PAGE, StepListener, pair, percent, run_synthetic};
@@ -56,7 +56,7 @@ pub(crate) struct SkewEffort {
     pub(crate) seeds: u64,
 }
 
-fn measured(effort: SkewEffort, collector: &SkewCollector, footprint: &str) -> Result<Estimate, EvidenceError> {
+fn measured(effort: SkewEffort, collector: &SkewCollector, footprint: &str) -> Result<MeanEstimate, EvidenceError> {
     let host_pages = u64::from(effort.blocks) * 7 / 8 * u64::from(PAGES_PER_BLOCK);
     let writes = host_pages * effort.overwrites;
     let seeds: Vec<u64> = (1..=effort.seeds).collect();
@@ -89,7 +89,7 @@ fn measured(effort: SkewEffort, collector: &SkewCollector, footprint: &str) -> R
         assert_eq!(ssd.host_pages, host_pages, "the device exports what was asked for");
         Ok::<_, EvidenceError>(ssd.collection_amplification.expect("writes"))
     })?;
-    Ok(Estimate::of(&figures))
+    Ok(MeanEstimate::of(&figures))
 }
 
 /// Returns the table, and adds a line to `failures` for each figure that is out of bounds.

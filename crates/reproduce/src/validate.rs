@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::parallel;
 use destage_policy::buffer::policies;
 use destage_sim::buffer::RunResult;
-use destage_sim::measure::Estimate;
+use destage_sim::measure::MeanEstimate;
 use destage_trace::{TraceError, TraceSource};
 
 use crate::peers;
@@ -84,7 +84,7 @@ struct AmplificationCell {
     pages: u32,
     nominal: f64,
     rho: f64,
-    measured: Estimate,
+    measured: MeanEstimate,
 }
 
 /// Blocks at or below which the device of [`write_amplification`] collects, in hundredths of a
@@ -128,7 +128,7 @@ fn amplification(effort: ValidationEffort, pages: u32, nominal: f64) -> Result<A
         Ok::<_, EvidenceError>((rho, ssd.collection_amplification.expect("writes")))
     })?;
     let (rhos, measured): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
-    Ok(AmplificationCell { pages, nominal, rho: Estimate::of(&rhos).mean, measured: Estimate::of(&measured) })
+    Ok(AmplificationCell { pages, nominal, rho: MeanEstimate::of(&rhos).mean, measured: MeanEstimate::of(&measured) })
 }
 
 fn write_amplification(
@@ -218,7 +218,7 @@ fn queue(effort: ValidationEffort, step: StepListener, failures: &mut Vec<String
             Ok::<_, EvidenceError>((all.mean - SERVICE, busy as f64 / result.simulated_time as f64))
         })?;
         let (waits, busy): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
-        let (wait, busy) = (Estimate::of(&waits), Estimate::of(&busy));
+        let (wait, busy) = (MeanEstimate::of(&waits), MeanEstimate::of(&busy));
         let theory = md1_wait(SERVICE, load);
         let deviation = wait.mean / theory - 1.0;
         let _ = writeln!(

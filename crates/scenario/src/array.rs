@@ -2,7 +2,7 @@
 
 use destage_cache::{HostCacheSpec, host_caches, host_caches_of};
 use destage_sim::array::{ArrayExperiment, ArrayHost, DeviceSetup, SetupError};
-use destage_sim::experiment::{Capacity, TraceReplay};
+use destage_sim::experiment::{DeviceCapacity, TraceReplay};
 use destage_sim::ssd::StartState;
 
 use crate::keys::array::{ARRAY, CACHE_DEVICE, CACHE_ENDURANCE, MEMBER_SIZE, array_setup, injections};
@@ -11,12 +11,12 @@ use crate::keys::device::{array_device, member_kind};
 use crate::keys::disk::{SCHEDULER, drive_cache};
 use crate::keys::host::{DRAIN, HOST, MAX_BACKLOG, PER_VOLUME, speed};
 use crate::keys::raid::service;
-use crate::keys::requests::Requests;
+use crate::keys::requests::SimulatedRequests;
 use crate::keys::ssd::{LBA_OVERFLOW, START, array_capacity, fits};
 use crate::keys::trace::{LENIENT, OPS, VOLUMES, WORKLOAD};
 use crate::keys::{SIM, delta};
 use crate::values::positive;
-use crate::{AppliesTo, Recorded, ScenarioError, Settings};
+use crate::{AppliesTo, RecordedPlace, ScenarioError, ScenarioSettings};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -24,7 +24,7 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 ///
 /// Over members that are none an SSD is as large as its preset, and begins full, unless told otherwise: how full
 /// it is is decided by the cache. A drive's preset says nothing of the size; it is as large as it takes.
-fn cache_device(settings: &Settings, member: &str, kind: &str, bytes: u64) -> Result<DeviceSetup> {
+fn cache_device(settings: &ScenarioSettings, member: &str, kind: &str, bytes: u64) -> Result<DeviceSetup> {
     let mut made = array_device(settings, kind)?;
     if let DeviceSetup::Ssd { config, start } = &mut made
         && member != "ssd"
@@ -41,17 +41,17 @@ fn cache_device(settings: &Settings, member: &str, kind: &str, bytes: u64) -> Re
 }
 
 /// Whether an array of such members is to fit the trace.
-fn capacity(settings: &Settings, requests: &Requests, member: &str) -> Result<Capacity> {
+fn capacity(settings: &ScenarioSettings, requests: &SimulatedRequests, member: &str) -> Result<DeviceCapacity> {
     match (member, MEMBER_SIZE.is_given(settings)) {
         ("ssd", sized) => array_capacity(settings, requests, sized),
-        (_, true) => Ok(Capacity::Given),
-        _ if LBA_OVERFLOW.is_given(settings) || !requests.can_be_read_again() => Ok(Capacity::Given),
-        _ => Ok(Capacity::Fit),
+        (_, true) => Ok(DeviceCapacity::Given),
+        _ if LBA_OVERFLOW.is_given(settings) || !requests.can_be_read_again() => Ok(DeviceCapacity::Given),
+        _ => Ok(DeviceCapacity::Fit),
     }
 }
 
 /// Refuses keys that were given and that nothing looks at.
-fn check_keys(settings: &Settings, kinds: &[&str]) -> Result<()> {
+fn check_keys(settings: &ScenarioSettings, kinds: &[&str]) -> Result<()> {
     for key in SIM.iter().filter(|key| settings.is_given(key)) {
         let name = key.name;
         if key.applies_to.array_device().is_some_and(|kind| !kinds.contains(&kind)) {
@@ -67,16 +67,16 @@ fn check_keys(settings: &Settings, kinds: &[&str]) -> Result<()> {
 
 /// The settings that say what was simulated, but for those that results carry under a name of their
 /// own.
-fn settings_for_results(settings: &Settings, kinds: &[&str], makes_deltas: bool) -> Vec<(String, String)> {
+fn settings_for_results(settings: &ScenarioSettings, kinds: &[&str], makes_deltas: bool) -> Vec<(String, String)> {
     settings.in_force_of(|key| {
-        matches!(key.recorded, Recorded::Settings | Recorded::BufferField)
+        matches!(key.recorded, RecordedPlace::Settings | RecordedPlace::BufferField)
             && key.applies_to.array_of(kinds, makes_deltas)
             && (key.name != LENIENT.name() || !WORKLOAD.is_given(settings))
     })
 }
 
 /// The experiment over an array that the settings describe. It can be run.
-pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<ArrayExperiment> {
+pub(crate) fn experiment(settings: &ScenarioSettings, requests: &SimulatedRequests) -> Result<ArrayExperiment> {
     requests.check(settings)?;
     let geometry = geometry(settings)?;
     let page = geometry.page_bytes();

@@ -4,7 +4,7 @@ use destage_sim::buffer::DeviceConfig;
 
 /// Describes a setting in the help, and says to which simulations it applies.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub struct SettingKey {
     /// Its name: `--NAME`, and in a scenario file a key (`ssd.planes` is `planes` in the table
     /// `[ssd]`).
     pub name: &'static str,
@@ -17,27 +17,27 @@ pub struct Key {
     /// Help text.
     pub help: &'static str,
     /// Number of values that it takes.
-    pub takes: Takes,
+    pub takes: ValueCount,
     /// Place of its value in a result.
-    pub recorded: Recorded,
+    pub recorded: RecordedPlace,
 }
 
-impl Key {
+impl SettingKey {
     /// Declares a key that results record among their settings.
     pub(crate) const fn new(
-        takes: Takes,
+        takes: ValueCount,
         name: &'static str,
         value: &'static str,
         default: &'static str,
         applies_to: AppliesTo,
         help: &'static str,
     ) -> Self {
-        Self { name, value, default, applies_to, help, takes, recorded: Recorded::Settings }
+        Self { name, value, default, applies_to, help, takes, recorded: RecordedPlace::Settings }
     }
 
     /// Returns true if results depend on the setting, false if it decides only how a simulation is carried out or shown.
     pub fn decides_results(&self) -> bool {
-        self.recorded != Recorded::Nowhere
+        self.recorded != RecordedPlace::Nowhere
     }
 }
 
@@ -107,7 +107,7 @@ impl AppliesTo {
 
 /// Tells the place of a setting's value in a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum RecordedPlace {
     /// Among its settings.
     Settings,
     /// In a field of its own.
@@ -124,7 +124,7 @@ pub enum Recorded {
 
 /// Tells the number of values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
+pub enum ValueCount {
     /// One.
     One,
     /// Several, separated by commas or given one after the other.
@@ -136,7 +136,7 @@ pub enum Takes {
 }
 
 /// Counts the keys of these tables.
-pub(crate) const fn count(tables: &[&[Key]]) -> usize {
+pub(crate) const fn count(tables: &[&[SettingKey]]) -> usize {
     let (mut count, mut table) = (0, 0);
     while table < tables.len() {
         count += tables[table].len();
@@ -146,7 +146,7 @@ pub(crate) const fn count(tables: &[&[Key]]) -> usize {
 }
 
 /// Joins these tables, which have `N` keys together.
-pub(crate) const fn joined<const N: usize>(tables: &[&[Key]]) -> [Key; N] {
+pub(crate) const fn joined<const N: usize>(tables: &[&[SettingKey]]) -> [SettingKey; N] {
     assert!(count(tables) == N, "the length of the joined list is that of the tables");
     let mut all = [tables[0][0]; N];
     let (mut at, mut table) = (0, 0);

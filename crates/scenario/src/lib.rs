@@ -1,7 +1,7 @@
 //! Scenarios: every setting once, by one name, from a command line, from `KEY=VALUE` or from a TOML
 //! file, and the experiments and workloads that they describe.
 //!
-//! [`Settings`] holds what was given and remembers where, so that an error names the flag or the
+//! [`ScenarioSettings`] holds what was given and remembers where, so that an error names the flag or the
 //! file and line; [`sim`], [`synth`] and [`workload`] say which keys there are and what they mean.
 
 mod array;
@@ -22,10 +22,10 @@ pub mod workload;
 
 pub use destage_plan::{path_text, quantity};
 pub use error::ScenarioError;
-pub use key::{AppliesTo, Key, Recorded, Takes};
+pub use key::{AppliesTo, RecordedPlace, SettingKey, ValueCount};
 pub use print::scenario;
-pub use resolved::{Looked, ResolveError};
-pub use setting::Setting;
-pub use settings::{Settings, line_of, read};
-pub use simulation::{CountError, Simulation, SizesError, count, find_sizes, simulation};
-pub use sizes::{CacheSize, Size, chosen};
+pub use resolved::{ResolveError, TraceLooks};
+pub use setting::TypedSetting;
+pub use settings::{ScenarioSettings, line_of, read};
+pub use simulation::{CountError, DescribedSimulation, SizesError, count, find_sizes, simulation};
+pub use sizes::{CacheSize, RelativeSize, chosen};

@@ -4,14 +4,14 @@ use std::fmt;
 
 use destage_plan::PolicySpec;
 use destage_policy::buffer;
-use destage_sim::curve::{self, CurveResult, Estimated, Found, SampledError, Sampling, Scope};
-use destage_sim::experiment::{ExperimentError, Progress};
+use destage_sim::curve::{self, CurveEstimate, CurveResult, CurveSampling, CurveScope, PassFindings, SampledError};
+use destage_sim::experiment::{ExperimentError, RunProgress};
 use destage_trace::TraceError;
 
 use crate::keys::cache::POLICY;
 use crate::quantity::{basis_points, show_bytes};
-use crate::sim::{self, Requests};
-use crate::{CacheSize, CountError, ScenarioError, Settings, chosen, count};
+use crate::sim::{self, SimulatedRequests};
+use crate::{CacheSize, CountError, ScenarioError, ScenarioSettings, chosen, count};
 
 /// Lists the settings of `destage sim` that decide about hits without a device, or how a trace is read.
 pub const MRC_SETTINGS: &[&str] = &[
@@ -97,7 +97,7 @@ fn wrong(name: &'static str, value: &str, right: impl fmt::Display) -> MrcError 
 pub struct MrcQuery {
     sizes: Vec<CacheSize>,
     policies: Vec<PolicySpec>,
-    sampling: Sampling,
+    sampling: CurveSampling,
 }
 
 impl MrcQuery {
@@ -122,7 +122,7 @@ impl MrcQuery {
         Ok(Self {
             sizes: sizes.into_iter().map(|text| size(text.as_ref())).collect::<Result<_, _>>()?,
             policies: policies.into_iter().map(|text| spec(text.as_ref())).collect::<Result<_, MrcError>>()?,
-            sampling: Sampling { strength: strength(rate)?, seed },
+            sampling: CurveSampling { strength: strength(rate)?, seed },
         })
     }
 
@@ -133,10 +133,10 @@ impl MrcQuery {
     /// Where a setting or a size is wrong, or the trace cannot be read, as a pipe a second time.
     pub fn curves(
         &self,
-        mut settings: Settings,
-        mut requests: Requests,
-        found: &mut dyn FnMut(&Found),
-        progress: &(dyn Fn(Progress) + Sync),
+        mut settings: ScenarioSettings,
+        mut requests: SimulatedRequests,
+        found: &mut dyn FnMut(&PassFindings),
+        progress: &(dyn Fn(RunProgress) + Sync),
     ) -> Result<CurveResult, MrcError> {
         settings.flag(POLICY.name(), vec![DEFAULT_POLICY.to_owned()])?;
         let rest: Vec<PolicySpec> = self.policies.iter().filter(|policy| !is_exact(policy)).cloned().collect();
@@ -148,7 +148,7 @@ impl MrcQuery {
         }
         count(&settings, &mut requests, &mut |_, _| ())?;
         let experiment = sim::experiment(&settings, &requests)?;
-        let scope = Scope::from(&experiment);
+        let scope = CurveScope::from(&experiment);
         let resources = sim::resources(&settings)?;
         let of_lru = curve::lru(&scope, resources, &mut || requests.open(0), progress)?;
         found(&of_lru);
@@ -157,8 +157,13 @@ impl MrcQuery {
         let mut estimates = Vec::new();
         if !rest.is_empty() {
             let pages: Vec<u64> = sizes.iter().map(|bytes| bytes / page).collect();
-            let asked =
-                Estimated { scope: &scope, found: &of_lru, policies: &rest, sizes: &pages, sampling: self.sampling };
+            let asked = CurveEstimate {
+                scope: &scope,
+                found: &of_lru,
+                policies: &rest,
+                sizes: &pages,
+                sampling: self.sampling,
+            };
             estimates = curve::sampled(&asked, resources, &mut || requests.open(1), progress)?;
         }
         let mut estimates = estimates.into_iter();
@@ -173,7 +178,7 @@ impl MrcQuery {
     }
 
     /// Returns the sizes in bytes, in order.
-    fn sizes(&self, page: u64, found: &Found) -> Result<Vec<u64>, MrcError> {
+    fn sizes(&self, page: u64, found: &PassFindings) -> Result<Vec<u64>, MrcError> {
         let wrong = |right| MrcError::Argument(WrongArgument { name: "sizes", value: None, right });
         let mut sizes = chosen(&self.sizes, page, Some(found)).map_err(wrong)?;
         sizes.sort_unstable();

@@ -11,9 +11,9 @@ use crate::keys::device::DEVICE;
 use crate::keys::host::DRAIN;
 use crate::keys::trace::{TRACE, WORKLOAD};
 use crate::keys::{disk, ssd};
-use crate::sim::{self, Requests};
-use crate::simulation::{self, Simulation};
-use crate::{Key, ScenarioError, Settings, Takes, workload};
+use crate::sim::{self, SimulatedRequests};
+use crate::simulation::{self, DescribedSimulation};
+use crate::{ScenarioError, ScenarioSettings, SettingKey, ValueCount, workload};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -28,12 +28,12 @@ const REQUESTS: u64 = 1_000_000;
 ///
 /// # Errors
 /// Where the settings describe no simulation, and where the names of files cannot be written.
-pub fn scenario(settings: &Settings) -> Result<String> {
+pub fn scenario(settings: &ScenarioSettings) -> Result<String> {
     let mut full = settings.with_whole_paths(&[TRACE, WORKLOAD], |key, value| {
         value != "-" && (key.name != WORKLOAD.name() || workload::is_file(value))
     })?;
     let (wanted, simulation) = described(&full)?;
-    if let Simulation::Buffers(experiment) = &simulation {
+    if let DescribedSimulation::Buffers(experiment) = &simulation {
         experiment.check().map_err(ScenarioError::new)?;
     }
     let requests = sim::requests(&full)?;
@@ -42,7 +42,7 @@ pub fn scenario(settings: &Settings) -> Result<String> {
         requests.open(0).map_err(ScenarioError::new)?;
     }
     let mut open = Vec::new();
-    let not_given = |key: &&Key| key.decides_results() && !settings.is_given(key) && !key.default.is_empty();
+    let not_given = |key: &&SettingKey| key.decides_results() && !settings.is_given(key) && !key.default.is_empty();
     for key in settings.keys().iter().filter(not_given) {
         // Some defaults mean something else once they are given, and some may not be given at all.
         let with = full.with_default(key)?;
@@ -55,7 +55,7 @@ pub fn scenario(settings: &Settings) -> Result<String> {
     }
     open.extend(followed(&simulation, settings));
     let text = written(&full, &open);
-    let mut read = Settings::new(settings.keys());
+    let mut read = ScenarioSettings::new(settings.keys());
     read.read_text(Path::new("scenario.toml"), &text)?;
     if described(&read)?.0 != wanted {
         return Err(ScenarioError::new("these settings cannot be written as a scenario file"));
@@ -64,8 +64,8 @@ pub fn scenario(settings: &Settings) -> Result<String> {
 }
 
 /// All that settings say about requests and simulation, to be compared.
-fn described(settings: &Settings) -> Result<(String, Simulation)> {
-    let mut requests: Requests = sim::requests(settings)?;
+fn described(settings: &ScenarioSettings) -> Result<(String, DescribedSimulation)> {
+    let mut requests: SimulatedRequests = sim::requests(settings)?;
     if requests.needs_count(settings)? {
         requests = requests.of_count(REQUESTS);
     }
@@ -74,7 +74,7 @@ fn described(settings: &Settings) -> Result<(String, Simulation)> {
 }
 
 /// The text: settings in force, and in comments those that follow from them.
-fn written(settings: &Settings, open: &[(&'static str, String)]) -> String {
+fn written(settings: &ScenarioSettings, open: &[(&'static str, String)]) -> String {
     let mut text = String::new();
     let mut table = "";
     for key in settings.keys().iter().filter(|key| key.decides_results()) {
@@ -92,7 +92,7 @@ fn written(settings: &Settings, open: &[(&'static str, String)]) -> String {
             _ = writeln!(text, "{name} = {}", value(key, values));
         } else if let Some((_, follows)) = follows {
             let values: Vec<_> = match key.takes {
-                Takes::Several => follows.split(',').map(str::to_owned).collect(),
+                ValueCount::Several => follows.split(',').map(str::to_owned).collect(),
                 _ => vec![follows.clone()],
             };
             _ = writeln!(text, "# {name} = {}", value(key, &values));
@@ -102,9 +102,9 @@ fn written(settings: &Settings, open: &[(&'static str, String)]) -> String {
 }
 
 /// A setting's values in TOML.
-fn value(key: &Key, values: &[String]) -> String {
+fn value(key: &SettingKey, values: &[String]) -> String {
     match (key.takes, values) {
-        (Takes::Several, _) => {
+        (ValueCount::Several, _) => {
             format!("[{}]", values.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(", "))
         }
         (_, [value]) if matches!(value.as_str(), "true" | "false") || is_number(value) => value.clone(),
@@ -132,16 +132,16 @@ fn quoted(text: &str) -> String {
 }
 
 /// Values that follow from what is given, of keys that are not.
-fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, String)> {
+fn followed(simulation: &DescribedSimulation, settings: &ScenarioSettings) -> Vec<(&'static str, String)> {
     let mut values = Vec::new();
     match simulation {
-        Simulation::Buffers(experiment) => {
+        DescribedSimulation::Buffers(experiment) => {
             values.push((DRAIN.name(), experiment.run.drain.to_string()));
             if let DeviceConfig::Ssd(config, start) = &experiment.device {
                 values.extend(ssd::followed(config, start, Some(experiment.replay.capacity)));
             }
         }
-        Simulation::Array(experiment) => {
+        DescribedSimulation::Array(experiment) => {
             values.push((DRAIN.name(), experiment.host.drain.to_string()));
             let policies = experiment.policies.iter().map(|policy| policy.info().name);
             values.push((POLICY.name(), policies.collect::<Vec<_>>().join(",")));

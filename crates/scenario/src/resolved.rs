@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use destage_sim::curve::{self, Found, Scope};
-use destage_sim::experiment::{Capacity, Progress, TraceReplay};
-use destage_sim::input::{LbaOverflow, Warmup};
+use destage_sim::curve::{self, CurveScope, PassFindings};
+use destage_sim::experiment::{DeviceCapacity, RunProgress, TraceReplay};
+use destage_sim::input::{LbaOverflow, WarmupPart};
 
 use crate::keys::cache::CACHE;
 use crate::keys::host::WARMUP;
 use crate::keys::trace::WORKLOAD;
-use crate::sim::{self, Requests};
+use crate::sim::{self, SimulatedRequests};
 use crate::simulation::{self, CountError, SizesError};
-use crate::{ScenarioError, Settings, workload};
+use crate::{ScenarioError, ScenarioSettings, workload};
 
 /// What was found in passes over traces, so that many scenarios over one trace need each of them once.
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct TraceLooks {
     counts: HashMap<String, u64>,
-    found: HashMap<String, Arc<Found>>,
+    found: HashMap<String, Arc<PassFindings>>,
 }
 
 /// Why settings could not be resolved.
@@ -35,7 +35,7 @@ pub enum ResolveError {
     Sizes(#[from] SizesError),
 }
 
-impl Settings {
+impl ScenarioSettings {
     /// The same for whoever reads them elsewhere: names of workload files begin at the root.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Settings {
     }
 }
 
-impl Looked {
+impl TraceLooks {
     /// The same settings with a warm-up in requests or as a time, sizes of caches in bytes where they depend on the trace,
     /// and names of workload files from the root: whoever has the same trace needs no pass of its own for them. `content`
     /// stands for what the trace's files hold.
@@ -54,11 +54,11 @@ impl Looked {
     /// Where the settings describe no simulation, or the trace cannot be read, or not twice.
     pub fn resolved(
         &mut self,
-        settings: &Settings,
-        requests: &Requests,
+        settings: &ScenarioSettings,
+        requests: &SimulatedRequests,
         content: &str,
-        progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<Settings, ResolveError> {
+        progress: &(dyn Fn(RunProgress) + Sync),
+    ) -> Result<ScenarioSettings, ResolveError> {
         let mut settings = settings.elsewhere()?;
         let mut requests = requests.clone();
         let of = format!("{content} {}", requests.identity());
@@ -67,20 +67,20 @@ impl Looked {
                 requests.of_count(count)
             } else {
                 simulation::count(&settings, &mut requests, &mut |share, requests| {
-                    progress(Progress { share, requests, ..Progress::default() });
+                    progress(RunProgress { share, requests, ..RunProgress::default() });
                 })?;
                 requests
             };
             self.counts.extend(requests.counted().map(|count| (of.clone(), count)));
             let warmup = match requests.warmup(&settings)? {
-                Warmup::Requests(requests) => requests.to_string(),
+                WarmupPart::Requests(requests) => requests.to_string(),
                 _ => "0".to_owned(),
             };
             settings.flag(WARMUP.name(), vec![warmup])?;
         }
         if requests.needs_sizes(&settings)? {
             let scope = simulation::simulation(&settings, &requests.before_sizes())?.scope();
-            let key = format!("{of} {:?}", Scope { replay: decisive(&scope.replay), ..scope.clone() });
+            let key = format!("{of} {:?}", CurveScope { replay: decisive(&scope.replay), ..scope.clone() });
             let found = if let Some(found) = self.found.get(&key) {
                 Arc::clone(found)
             } else {
@@ -99,5 +99,10 @@ impl Looked {
 
 /// Returns the replay without what a pass over the trace does not depend on: the device below and the settings.
 fn decisive(replay: &TraceReplay) -> TraceReplay {
-    TraceReplay { capacity: Capacity::Given, lba_overflow: LbaOverflow::Wrap, settings: Vec::new(), ..replay.clone() }
+    TraceReplay {
+        capacity: DeviceCapacity::Given,
+        lba_overflow: LbaOverflow::Wrap,
+        settings: Vec::new(),
+        ..replay.clone()
+    }
 }

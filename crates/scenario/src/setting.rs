@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use destage_plan::quantity;
 use destage_raid::settings::{ArraySetting, ShownSetting};
 
-use crate::key::{AppliesTo, Key, Recorded, Takes};
-use crate::{ScenarioError, Settings, path_text};
+use crate::key::{AppliesTo, RecordedPlace, SettingKey, ValueCount};
+use crate::{ScenarioError, ScenarioSettings, path_text};
 
 /// Reads a value, or says what would be right.
-type Parse<T> = fn(&str) -> Result<T, String>;
+type ParseValue<T> = fn(&str) -> Result<T, String>;
 
 /// A setting whose values are of this type.
 #[derive(Debug)]
-pub struct Setting<T> {
-    key: Key,
-    parse: Parse<T>,
+pub struct TypedSetting<T> {
+    key: SettingKey,
+    parse: ParseValue<T>,
 }
 
-impl<T> Setting<T> {
+impl<T> TypedSetting<T> {
     /// Declares a setting with one value.
     pub(crate) const fn one(
         name: &'static str,
@@ -27,9 +27,9 @@ impl<T> Setting<T> {
         default: &'static str,
         applies_to: AppliesTo,
         help: &'static str,
-        parse: Parse<T>,
+        parse: ParseValue<T>,
     ) -> Self {
-        Self { key: Key::new(Takes::One, name, value, default, applies_to, help), parse }
+        Self { key: SettingKey::new(ValueCount::One, name, value, default, applies_to, help), parse }
     }
 
     /// Declares a setting with several values.
@@ -39,9 +39,9 @@ impl<T> Setting<T> {
         default: &'static str,
         applies_to: AppliesTo,
         help: &'static str,
-        parse: Parse<T>,
+        parse: ParseValue<T>,
     ) -> Self {
-        Self { key: Key::new(Takes::Several, name, value, default, applies_to, help), parse }
+        Self { key: SettingKey::new(ValueCount::Several, name, value, default, applies_to, help), parse }
     }
 
     /// Declares a setting that arrays have wherever they are described.
@@ -51,17 +51,17 @@ impl<T> Setting<T> {
     }
 
     /// Returns the same setting, recorded elsewhere than among the settings of a result.
-    pub(crate) const fn recorded(self, recorded: Recorded) -> Self {
-        Self { key: Key { recorded, ..self.key }, parse: self.parse }
+    pub(crate) const fn recorded(self, recorded: RecordedPlace) -> Self {
+        Self { key: SettingKey { recorded, ..self.key }, parse: self.parse }
     }
 
     /// Returns the same setting, without a default.
     pub(crate) const fn without_default(self) -> Self {
-        Self { key: Key { default: "", ..self.key }, parse: self.parse }
+        Self { key: SettingKey { default: "", ..self.key }, parse: self.parse }
     }
 
     /// Returns what the help says of it.
-    pub const fn key(&self) -> Key {
+    pub const fn key(&self) -> SettingKey {
         self.key
     }
 
@@ -71,7 +71,7 @@ impl<T> Setting<T> {
     }
 
     /// Returns true if the user gave it.
-    pub fn is_given(&self, settings: &Settings) -> bool {
+    pub fn is_given(&self, settings: &ScenarioSettings) -> bool {
         settings.is_given(&self.key)
     }
 
@@ -79,7 +79,7 @@ impl<T> Setting<T> {
     ///
     /// # Errors
     /// If there is none, or what would be right in its place.
-    pub fn get(&self, settings: &Settings) -> Result<T, ScenarioError> {
+    pub fn get(&self, settings: &ScenarioSettings) -> Result<T, ScenarioError> {
         self.get_by(settings, self.parse)
     }
 
@@ -87,7 +87,7 @@ impl<T> Setting<T> {
     ///
     /// # Errors
     /// What would be right in its place.
-    pub fn get_or(&self, settings: &Settings, other: T) -> Result<T, ScenarioError> {
+    pub fn get_or(&self, settings: &ScenarioSettings, other: T) -> Result<T, ScenarioError> {
         Ok(self.optional(settings)?.unwrap_or(other))
     }
 
@@ -95,7 +95,7 @@ impl<T> Setting<T> {
     ///
     /// # Errors
     /// What would be right in its place.
-    pub fn optional(&self, settings: &Settings) -> Result<Option<T>, ScenarioError> {
+    pub fn optional(&self, settings: &ScenarioSettings) -> Result<Option<T>, ScenarioError> {
         self.optional_by(settings, self.parse)
     }
 
@@ -103,7 +103,7 @@ impl<T> Setting<T> {
     ///
     /// # Errors
     /// If the list is empty, or what would be right in its place.
-    pub fn all(&self, settings: &Settings) -> Result<Vec<T>, ScenarioError> {
+    pub fn all(&self, settings: &ScenarioSettings) -> Result<Vec<T>, ScenarioError> {
         self.all_by(settings, self.parse)
     }
 
@@ -113,7 +113,7 @@ impl<T> Setting<T> {
     /// As [`get`](Self::get).
     pub fn get_by<U, E: fmt::Display>(
         &self,
-        settings: &Settings,
+        settings: &ScenarioSettings,
         parse: impl Fn(&str) -> Result<U, E>,
     ) -> Result<U, ScenarioError> {
         settings.one(self.key.name, parse)
@@ -125,7 +125,7 @@ impl<T> Setting<T> {
     /// As [`optional`](Self::optional).
     pub fn optional_by<U, E: fmt::Display>(
         &self,
-        settings: &Settings,
+        settings: &ScenarioSettings,
         parse: impl Fn(&str) -> Result<U, E>,
     ) -> Result<Option<U>, ScenarioError> {
         settings.optional(self.key.name, parse)
@@ -137,14 +137,14 @@ impl<T> Setting<T> {
     /// As [`all`](Self::all).
     pub fn all_by<U, E: fmt::Display>(
         &self,
-        settings: &Settings,
+        settings: &ScenarioSettings,
         parse: impl Fn(&str) -> Result<U, E>,
     ) -> Result<Vec<U>, ScenarioError> {
         settings.all(self.key.name, parse)
     }
 }
 
-impl Setting<bool> {
+impl TypedSetting<bool> {
     /// Declares a switch.
     pub(crate) const fn switch(
         name: &'static str,
@@ -152,15 +152,15 @@ impl Setting<bool> {
         applies_to: AppliesTo,
         help: &'static str,
     ) -> Self {
-        let key = Key::new(Takes::Switch, name, "true|false", default, applies_to, help);
+        let key = SettingKey::new(ValueCount::Switch, name, "true|false", default, applies_to, help);
         Self { key, parse: quantity::switch }
     }
 }
 
-impl Setting<PathBuf> {
+impl TypedSetting<PathBuf> {
     /// Declares a file to write.
     pub(crate) const fn file(name: &'static str, applies_to: AppliesTo, help: &'static str) -> Self {
-        let key = Key::new(Takes::File, name, "FILE", "", applies_to, help);
+        let key = SettingKey::new(ValueCount::File, name, "FILE", "", applies_to, help);
         Self { key, parse: |text| Ok(path_text::path(text)) }
     }
 
@@ -168,18 +168,18 @@ impl Setting<PathBuf> {
     ///
     /// # Errors
     /// If the setting takes one value and has several.
-    pub fn path(&self, settings: &Settings) -> Result<Option<PathBuf>, ScenarioError> {
+    pub fn path(&self, settings: &ScenarioSettings) -> Result<Option<PathBuf>, ScenarioError> {
         settings.path(self.key.name)
     }
 }
 
-impl Settings {
+impl ScenarioSettings {
     /// The same, where names of files that these settings give, if `is_file` of key and value, do not
     /// depend on where they are written: they begin at the root.
     pub(crate) fn with_whole_paths(
         &self,
-        files: &[Setting<PathBuf>],
-        is_file: impl Fn(&Key, &str) -> bool,
+        files: &[TypedSetting<PathBuf>],
+        is_file: impl Fn(&SettingKey, &str) -> bool,
     ) -> Result<Self, ScenarioError> {
         let mut whole = self.clone();
         for setting in files.iter().filter(|setting| setting.is_given(self)) {
@@ -203,7 +203,7 @@ macro_rules! declare_settings {
     ) => {
         $($(#[$meta])* $vis const $name: $type = $value;)*
         $(#[$table_meta])*
-        $table_vis const $table: &[$crate::Key] = &[$($name.key()),*];
+        $table_vis const $table: &[$crate::SettingKey] = &[$($name.key()),*];
     };
 }
 

@@ -9,14 +9,14 @@ use destage_plan::names::distance;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::{Key, ScenarioError, Takes, path_text};
+use crate::{ScenarioError, SettingKey, ValueCount, path_text};
 
 /// Bytes of a scenario file at most; a hand-written one has a few thousand.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Where a value comes from, for error messages.
 #[derive(Clone, Debug)]
-enum Origin {
+enum ValueOrigin {
     Default,
     Flag,
     Set,
@@ -24,31 +24,31 @@ enum Origin {
 }
 
 #[derive(Clone, Debug)]
-struct Given {
+struct GivenValue {
     values: Vec<String>,
-    origin: Origin,
+    origin: ValueOrigin,
 }
 
 /// The settings of one call.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    keys: &'static [Key],
-    given: BTreeMap<&'static str, Given>,
+pub struct ScenarioSettings {
+    keys: &'static [SettingKey],
+    given: BTreeMap<&'static str, GivenValue>,
     files: Vec<PathBuf>,
 }
 
-impl Settings {
+impl ScenarioSettings {
     /// Nothing given yet.
-    pub fn new(keys: &'static [Key]) -> Self {
+    pub fn new(keys: &'static [SettingKey]) -> Self {
         Self { keys, given: BTreeMap::new(), files: Vec::new() }
     }
 
     /// The keys that there are.
-    pub fn keys(&self) -> &'static [Key] {
+    pub fn keys(&self) -> &'static [SettingKey] {
         self.keys
     }
 
-    fn key(&self, name: &str) -> Result<&'static Key, ScenarioError> {
+    fn key(&self, name: &str) -> Result<&'static SettingKey, ScenarioError> {
         self.keys.iter().find(|key| key.name == name).ok_or_else(|| {
             let close = self.keys.iter().map(|key| (distance(key.name, name), key.name)).min();
             ScenarioError::new(match close {
@@ -58,20 +58,20 @@ impl Settings {
         })
     }
 
-    fn give(&mut self, key: &'static Key, values: Vec<String>, origin: Origin) {
-        let values = if key.takes == Takes::Several {
+    fn give(&mut self, key: &'static SettingKey, values: Vec<String>, origin: ValueOrigin) {
+        let values = if key.takes == ValueCount::Several {
             let parts = values.iter().flat_map(|v| v.split(',')).map(str::trim).filter(|v| !v.is_empty());
             parts.map(str::to_owned).collect()
         } else {
             values
         };
-        self.given.insert(key.name, Given { values, origin });
+        self.given.insert(key.name, GivenValue { values, origin });
     }
 
     /// Gives a setting as the flag `--NAME`; it overrides what was given before.
     pub fn flag(&mut self, name: &str, values: Vec<String>) -> Result<(), ScenarioError> {
         let key = self.key(name)?;
-        self.give(key, values, Origin::Flag);
+        self.give(key, values, ValueOrigin::Flag);
         Ok(())
     }
 
@@ -80,7 +80,7 @@ impl Settings {
         let at = |error: ScenarioError| error.at(format_args!("--set {pair}"));
         let (name, value) = pair.split_once('=').ok_or_else(|| at(ScenarioError::new("write KEY=VALUE")))?;
         let key = self.key(name.trim()).map_err(at)?;
-        self.give(key, vec![value.trim().to_owned()], Origin::Set);
+        self.give(key, vec![value.trim().to_owned()], ValueOrigin::Set);
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Settings {
             }
             let key = self.key(&full).map_err(|error| wrong(error.to_string()))?;
             let values = match value.get_ref() {
-                DeValue::Array(items) if key.takes == Takes::Several => {
+                DeValue::Array(items) if key.takes == ValueCount::Several => {
                     items.iter().map(scalar).collect::<Option<Vec<_>>>()
                 }
                 DeValue::Array(_) => return Err(wrong(format!("'{full}' takes one value, not a list"))),
@@ -132,26 +132,26 @@ impl Settings {
             let Some(values) = values else {
                 return Err(wrong(format!("'{full}' takes text, numbers, true or false, not dates or tables")));
             };
-            self.give(key, values, Origin::Scenario { file: file.to_owned(), line });
+            self.give(key, values, ValueOrigin::Scenario { file: file.to_owned(), line });
         }
         Ok(())
     }
 
     /// Returns the key of this name, which is one of those of these settings.
-    fn known(&self, name: &str) -> &'static Key {
+    fn known(&self, name: &str) -> &'static SettingKey {
         self.keys.iter().find(|key| key.name == name).unwrap_or_else(|| panic!("'{name}' is not a key"))
     }
 
-    fn find(&self, name: &str) -> (&'static Key, Given) {
+    fn find(&self, name: &str) -> (&'static SettingKey, GivenValue) {
         let key = self.known(name);
         let given = self.given.get(name).cloned().unwrap_or_else(|| {
             let values = key.default.split(',').filter(|v| !v.is_empty()).map(str::to_owned).collect();
-            let values = if key.takes == Takes::Several || key.default.is_empty() {
+            let values = if key.takes == ValueCount::Several || key.default.is_empty() {
                 values
             } else {
                 vec![key.default.to_owned()]
             };
-            Given { values, origin: Origin::Default }
+            GivenValue { values, origin: ValueOrigin::Default }
         });
         (key, given)
     }
@@ -162,19 +162,19 @@ impl Settings {
     }
 
     /// The same with the default of a key given.
-    pub(crate) fn with_default(&self, key: &Key) -> Result<Self, ScenarioError> {
+    pub(crate) fn with_default(&self, key: &SettingKey) -> Result<Self, ScenarioError> {
         let mut with = self.clone();
         with.flag(key.name, self.find(key.name).1.values)?;
         Ok(with)
     }
 
     /// The values of a key as they were given, if they were.
-    pub(crate) fn given_values(&self, key: &Key) -> Option<&[String]> {
+    pub(crate) fn given_values(&self, key: &SettingKey) -> Option<&[String]> {
         self.given.get(key.name).map(|given| given.values.as_slice())
     }
 
     /// What was given, in the order of names; given again as flags it is the same.
-    pub fn given(&self) -> impl Iterator<Item = (&'static Key, &[String])> {
+    pub fn given(&self) -> impl Iterator<Item = (&'static SettingKey, &[String])> {
         self.given.iter().map(|(name, given)| (self.known(name), given.values.as_slice()))
     }
 
@@ -184,8 +184,8 @@ impl Settings {
     }
 
     /// Returns the settings in force that have a value, as text, of the keys that are wanted.
-    pub(crate) fn in_force_of(&self, is_wanted: impl Fn(&Key) -> bool) -> Vec<(String, String)> {
-        let value = |key: &Key| (key.name.to_owned(), self.find(key.name).1.values.join(","));
+    pub(crate) fn in_force_of(&self, is_wanted: impl Fn(&SettingKey) -> bool) -> Vec<(String, String)> {
+        let value = |key: &SettingKey| (key.name.to_owned(), self.find(key.name).1.values.join(","));
         let wanted = self.keys.iter().filter(|key| is_wanted(key));
         wanted.map(value).filter(|(_, value)| !value.is_empty()).collect()
     }
@@ -196,7 +196,7 @@ impl Settings {
     }
 
     /// Returns true if the user gave the key.
-    pub fn is_given(&self, key: &Key) -> bool {
+    pub fn is_given(&self, key: &SettingKey) -> bool {
         self.has(key.name)
     }
 
@@ -207,7 +207,7 @@ impl Settings {
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Result<Vec<T>, ScenarioError> {
         let (key, given) = self.find(name);
-        if key.takes == Takes::Several && given.values.is_empty() {
+        if key.takes == ValueCount::Several && given.values.is_empty() {
             return Err(ScenarioError::new(format_args!("{}{}: the list is empty", given.origin, key.name)));
         }
         let wrong = |value: &str, right: E| {
@@ -242,7 +242,7 @@ impl Settings {
         let (_, given) = self.find(name);
         let path = self.optional(name, |text| Ok::<_, String>(path_text::path(text)))?;
         Ok(match (path, &given.origin) {
-            (Some(path), Origin::Scenario { file, .. }) if path != Path::new("-") => {
+            (Some(path), ValueOrigin::Scenario { file, .. }) if path != Path::new("-") => {
                 Some(file.parent().map_or_else(|| path.clone(), |folder| folder.join(&path)))
             }
             (path, _) => path,
@@ -272,7 +272,7 @@ pub fn line_of(text: &str, offset: usize) -> usize {
     1 + text.get(..offset).unwrap_or(text).matches('\n').count()
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => write!(f, "default "),

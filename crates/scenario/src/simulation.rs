@@ -1,25 +1,25 @@
 //! Which of the two kinds of experiment settings describe.
 
 use destage_sim::array::ArrayExperiment;
-use destage_sim::buffer::Experiment;
-use destage_sim::curve::{self, Scope};
-use destage_sim::experiment::{ExperimentError, Progress, TraceReplay};
+use destage_sim::buffer::BufferExperiment;
+use destage_sim::curve::{self, CurveScope};
+use destage_sim::experiment::{ExperimentError, RunProgress, TraceReplay};
 use destage_trace::TraceError;
 
 use crate::keys::array::ARRAY;
-use crate::sim::Requests;
-use crate::{ScenarioError, Settings, array, sim};
+use crate::sim::SimulatedRequests;
+use crate::{ScenarioError, ScenarioSettings, array, sim};
 
 /// What the settings describe.
 #[derive(Clone, Debug)]
-pub enum Simulation {
+pub enum DescribedSimulation {
     /// Buffers inside an SSD.
-    Buffers(Box<Experiment>),
+    Buffers(Box<BufferExperiment>),
     /// Caches of the host over an array.
     Array(Box<ArrayExperiment>),
 }
 
-impl Simulation {
+impl DescribedSimulation {
     /// Returns how the trace is replayed.
     pub fn replay(&self) -> &TraceReplay {
         match self {
@@ -45,20 +45,23 @@ impl Simulation {
     }
 
     /// What takes part in it.
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> CurveScope {
         match self {
-            Self::Buffers(experiment) => Scope::from(&**experiment),
-            Self::Array(experiment) => Scope::from(&**experiment),
+            Self::Buffers(experiment) => CurveScope::from(&**experiment),
+            Self::Array(experiment) => CurveScope::from(&**experiment),
         }
     }
 }
 
 /// The experiment that the settings describe.
-pub fn simulation(settings: &Settings, requests: &Requests) -> Result<Simulation, ScenarioError> {
+pub fn simulation(
+    settings: &ScenarioSettings,
+    requests: &SimulatedRequests,
+) -> Result<DescribedSimulation, ScenarioError> {
     Ok(if ARRAY.is_given(settings) {
-        Simulation::Array(Box::new(array::experiment(settings, requests)?))
+        DescribedSimulation::Array(Box::new(array::experiment(settings, requests)?))
     } else {
-        Simulation::Buffers(Box::new(sim::experiment(settings, requests)?))
+        DescribedSimulation::Buffers(Box::new(sim::experiment(settings, requests)?))
     })
 }
 
@@ -79,8 +82,8 @@ pub enum CountError {
 /// # Errors
 /// Where they cannot be read, or cannot be read twice.
 pub fn count(
-    settings: &Settings,
-    requests: &mut Requests,
+    settings: &ScenarioSettings,
+    requests: &mut SimulatedRequests,
     progress: &mut dyn FnMut(Option<f64>, u64),
 ) -> Result<(), CountError> {
     if requests.needs_count(settings)? {
@@ -108,9 +111,9 @@ pub enum SizesError {
 /// # Errors
 /// Where it cannot be read, or cannot be read twice.
 pub fn find_sizes(
-    settings: &Settings,
-    requests: &mut Requests,
-    progress: &(dyn Fn(Progress) + Sync),
+    settings: &ScenarioSettings,
+    requests: &mut SimulatedRequests,
+    progress: &(dyn Fn(RunProgress) + Sync),
 ) -> Result<(), SizesError> {
     if requests.needs_sizes(settings)? {
         let scope = simulation(settings, &requests.before_sizes())?.scope();

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use destage_sim::curve::Found;
+use destage_sim::curve::PassFindings;
 use destage_sim::measure::SizesResult;
 
 use crate::quantity as q;
@@ -16,23 +16,23 @@ const AUTO_QUARTERS: [u64; 5] = [1, 2, 4, 8, 16];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheSize {
     /// One size.
-    One(Size),
+    One(RelativeSize),
     /// So many sizes between two, both included, each as much larger than the one before.
-    Range(Size, Size, u32),
+    Range(RelativeSize, RelativeSize, u32),
     /// Five sizes from a quarter of the size at which LRU's curve of hits bends to four times as much.
     Auto,
 }
 
 /// A size in bytes, or by what a trace touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum RelativeSize {
     /// Bytes.
     Bytes(u64),
     /// Hundredths of a percent of the footprint.
     Share(u32),
 }
 
-impl FromStr for Size {
+impl FromStr for RelativeSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -63,8 +63,8 @@ impl FromStr for CacheSize {
         let sizes = sizes.ok_or_else(|| format!("a range has from 2 to {MOST_OF_RANGE} sizes: 1MiB..1GiB/8"))?;
         let (from, to) = (from.parse()?, to.parse()?);
         match (from, to) {
-            (Size::Bytes(from), Size::Bytes(to)) => ascends(from, to)?,
-            (Size::Share(from), Size::Share(to)) => ascends(from.into(), to.into())?,
+            (RelativeSize::Bytes(from), RelativeSize::Bytes(to)) => ascends(from, to)?,
+            (RelativeSize::Share(from), RelativeSize::Share(to)) => ascends(from.into(), to.into())?,
             _ => {}
         }
         Ok(Self::Range(from, to, sizes))
@@ -76,13 +76,13 @@ fn ascends(from: u64, to: u64) -> Result<(), String> {
     if from > 0 && from < to { Ok(()) } else { Err("a range goes from a size above 0 to a larger one".into()) }
 }
 
-impl Size {
+impl RelativeSize {
     fn needs_trace(self) -> bool {
         matches!(self, Self::Share(_))
     }
 
     /// In bytes; shares are whole pages, at least one.
-    fn bytes(self, page: u64, found: Option<&Found>) -> Result<u64, String> {
+    fn bytes(self, page: u64, found: Option<&PassFindings>) -> Result<u64, String> {
         match (self, found) {
             (Self::Bytes(bytes), _) => Ok(bytes),
             (Self::Share(share), Some(found)) => {
@@ -110,7 +110,7 @@ impl CacheSize {
 
     /// The sizes in bytes, ascending; a range has fewer where there are fewer pages between its ends, and `auto` none
     /// above the footprint.
-    fn bytes(self, page: u64, found: Option<&Found>) -> Result<Vec<u64>, String> {
+    fn bytes(self, page: u64, found: Option<&PassFindings>) -> Result<Vec<u64>, String> {
         match self {
             Self::One(size) => Ok(vec![size.bytes(page, found)?]),
             Self::Range(from, to, sizes) => {
@@ -166,10 +166,10 @@ fn root(of: f64, degree: u32) -> f64 {
 ///
 /// # Errors
 /// What would be right, where the trace does not allow what is asked, or nothing is `found` of it.
-pub fn chosen(asked: &[CacheSize], page: u64, found: Option<&Found>) -> Result<Vec<u64>, String> {
+pub fn chosen(asked: &[CacheSize], page: u64, found: Option<&PassFindings>) -> Result<Vec<u64>, String> {
     let mut all: Vec<u64> = Vec::new();
     for size in asked {
-        let plain = matches!(size, CacheSize::One(Size::Bytes(_)));
+        let plain = matches!(size, CacheSize::One(RelativeSize::Bytes(_)));
         for bytes in size.bytes(page, found)? {
             if plain || !all.contains(&bytes) {
                 all.push(bytes);
@@ -180,12 +180,17 @@ pub fn chosen(asked: &[CacheSize], page: u64, found: Option<&Found>) -> Result<V
 }
 
 /// What results say of sizes that were chosen for `asked`; nothing if each was given as it is.
-pub(crate) fn result(asked: &str, sizes: &[CacheSize], caches: &[u64], found: Option<&Found>) -> Option<SizesResult> {
-    if sizes.iter().all(|size| matches!(size, CacheSize::One(Size::Bytes(_)))) {
+pub(crate) fn result(
+    asked: &str,
+    sizes: &[CacheSize],
+    caches: &[u64],
+    found: Option<&PassFindings>,
+) -> Option<SizesResult> {
+    if sizes.iter().all(|size| matches!(size, CacheSize::One(RelativeSize::Bytes(_)))) {
         return None;
     }
     let page = found.map_or(0, |found| found.footprint.page_bytes);
-    let knee = found.and_then(Found::knee);
+    let knee = found.and_then(PassFindings::knee);
     Some(SizesResult {
         asked: asked.to_owned(),
         chosen: caches.to_vec(),

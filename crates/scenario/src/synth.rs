@@ -9,13 +9,13 @@ use crate::key::{count, joined};
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{parsed, path};
-use crate::{AppliesTo, Key, ScenarioError, Setting, Settings};
+use crate::{AppliesTo, ScenarioError, ScenarioSettings, SettingKey, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of one stream of requests.
     pub(crate) table STREAM;
 
-    const SIZES: Setting<SizeMix> = Setting::one(
+    const SIZES: TypedSetting<SizeMix> = TypedSetting::one(
         "sizes",
         "SIZE:WEIGHT,...",
         "4KiB:1",
@@ -23,8 +23,8 @@ declare_settings! {
         "Request sizes and their weights",
         parsed,
     );
-    const READ: Setting<PercentShare> = Setting::one("read", "PERCENT", "0", AppliesTo::All, "Share of reads", parsed);
-    const DISCARD: Setting<PercentShare> = Setting::one(
+    const READ: TypedSetting<PercentShare> = TypedSetting::one("read", "PERCENT", "0", AppliesTo::All, "Share of reads", parsed);
+    const DISCARD: TypedSetting<PercentShare> = TypedSetting::one(
         "discard",
         "PERCENT",
         "0",
@@ -32,7 +32,7 @@ declare_settings! {
         "Share of discards",
         parsed,
     );
-    const ARRIVALS: Setting<ArrivalProcess> = Setting::one(
+    const ARRIVALS: TypedSetting<ArrivalProcess> = TypedSetting::one(
         "arrivals",
         "PROCESS",
         "poisson:1ms",
@@ -40,7 +40,7 @@ declare_settings! {
         "closed (all at 0), constant:TIME, poisson:MEAN, or on-off:INTERVAL,ON,OFF (bursts)",
         parsed,
     );
-    const SEQUENTIAL: Setting<PercentShare> = Setting::one(
+    const SEQUENTIAL: TypedSetting<PercentShare> = TypedSetting::one(
         "sequential",
         "PERCENT",
         "0",
@@ -48,7 +48,7 @@ declare_settings! {
         "Share of requests that begin where the one before of their kind ended",
         parsed,
     );
-    const FOOTPRINT: Setting<AccessFootprint> = Setting::one(
+    const FOOTPRINT: TypedSetting<AccessFootprint> = TypedSetting::one(
         "footprint",
         "FOOTPRINT",
         "uniform",
@@ -57,7 +57,7 @@ declare_settings! {
          clusters:ALPHA,SIZE[,INNER], drift:WINDOW,REQUESTS, append:STREAMS,EXTENT, or filling:STREAMS,EXTENT,PIECE,TIME[,PACE]",
         parsed,
     );
-    const ALIGN: Setting<u64> = Setting::one(
+    const ALIGN: TypedSetting<u64> = TypedSetting::one(
         "align",
         "SIZE",
         "4KiB",
@@ -65,8 +65,8 @@ declare_settings! {
         "Alignment of random addresses",
         q::bytes,
     );
-    const SPACE: Setting<u64> = Setting::one("space", "SIZE", "1GiB", AppliesTo::All, "Size of each volume", q::bytes);
-    const VOLUMES: Setting<SynthVolumes> = Setting::one(
+    const SPACE: TypedSetting<u64> = TypedSetting::one("space", "SIZE", "1GiB", AppliesTo::All, "Size of each volume", q::bytes);
+    const VOLUMES: TypedSetting<SynthVolumes> = TypedSetting::one(
         "volumes",
         "COUNT[:PERCENT]",
         "1",
@@ -74,7 +74,7 @@ declare_settings! {
         "Volumes, and the first one's share of the requests",
         parsed,
     );
-    const FLUSH_EVERY: Setting<u64> = Setting::one(
+    const FLUSH_EVERY: TypedSetting<u64> = TypedSetting::one(
         "flush-every",
         "WRITES",
         "0",
@@ -88,7 +88,7 @@ declare_settings! {
     /// Lists the settings of a trace beside those of its stream.
     table TRACE;
 
-    pub(crate) const LENGTH: Setting<SynthLength> = Setting::one(
+    pub(crate) const LENGTH: TypedSetting<SynthLength> = TypedSetting::one(
         "length",
         "REQUESTS|TIME",
         "100000",
@@ -96,7 +96,7 @@ declare_settings! {
         "How many requests, or for how long: 60s",
         parsed,
     );
-    pub(crate) const SEED: Setting<u64> = Setting::one(
+    pub(crate) const SEED: TypedSetting<u64> = TypedSetting::one(
         "seed",
         "SEED",
         "1",
@@ -104,7 +104,7 @@ declare_settings! {
         "Which of the traces with these properties",
         q::count,
     );
-    pub(crate) const LEVEL: Setting<i32> = Setting::one(
+    pub(crate) const LEVEL: TypedSetting<i32> = TypedSetting::one(
         "level",
         "LEVEL",
         "3",
@@ -112,7 +112,7 @@ declare_settings! {
         "Compression level of the native format, 1 to 22",
         compression,
     );
-    pub(crate) const WORKLOAD: Setting<PathBuf> = Setting::one(
+    pub(crate) const WORKLOAD: TypedSetting<PathBuf> = TypedSetting::one(
         "workload",
         "NAME|FILE",
         "",
@@ -120,7 +120,7 @@ declare_settings! {
         "A workload in place of one stream, see `destage trace workloads`; other settings change it",
         path,
     );
-    pub(crate) const WORKLOAD_SET: Setting<String> = Setting::one(
+    pub(crate) const WORKLOAD_SET: TypedSetting<String> = TypedSetting::one(
         "workload-set",
         "KEY=VALUE ...",
         "",
@@ -131,19 +131,19 @@ declare_settings! {
 }
 
 /// The settings of `destage trace synth`.
-pub const SYNTH: &[Key] = &joined::<{ count(&[STREAM, TRACE]) }>(&[STREAM, TRACE]);
+pub const SYNTH: &[SettingKey] = &joined::<{ count(&[STREAM, TRACE]) }>(&[STREAM, TRACE]);
 
 /// What the key `workload-set` does.
 pub(crate) const WORKLOAD_SET_HELP: &str =
     "Changes to the workload: length, seed, or part.N.KEY of part N from 0 (one part: KEY)";
 
 /// The trace that the settings describe; the generator checks how its values go together.
-pub fn spec(settings: &Settings) -> Result<SynthSpec, ScenarioError> {
+pub fn spec(settings: &ScenarioSettings) -> Result<SynthSpec, ScenarioError> {
     stream(settings, LENGTH.get(settings)?, SEED.get(settings)?)
 }
 
 /// The stream that settings with the keys of [`STREAM`] describe.
-pub(crate) fn stream(settings: &Settings, length: SynthLength, seed: u64) -> Result<SynthSpec, ScenarioError> {
+pub(crate) fn stream(settings: &ScenarioSettings, length: SynthLength, seed: u64) -> Result<SynthSpec, ScenarioError> {
     Ok(SynthSpec {
         length,
         sizes: SIZES.get(settings)?,
@@ -161,7 +161,7 @@ pub(crate) fn stream(settings: &Settings, length: SynthLength, seed: u64) -> Res
 }
 
 /// The compression level of the file.
-pub fn level(settings: &Settings) -> Result<i32, ScenarioError> {
+pub fn level(settings: &ScenarioSettings) -> Result<i32, ScenarioError> {
     LEVEL.get(settings)
 }
 

@@ -9,7 +9,7 @@ use destage_plan::Nanos;
 use crate::path_text;
 use crate::quantity as q;
 
-type Parsed<T> = Result<T, String>;
+type ParsedValue<T> = Result<T, String>;
 
 /// The longest step of a device, of the NVRAM or of the processor: a second, so that sums of them
 /// stay in range.
@@ -19,17 +19,17 @@ const LONGEST_PAGE: Nanos = Nanos(10_000_000);
 
 /// Takes the text of a file's name.
 #[expect(clippy::unnecessary_wraps, reason = "settings are read by functions of this type")]
-pub(crate) fn path(text: &str) -> Parsed<PathBuf> {
+pub(crate) fn path(text: &str) -> ParsedValue<PathBuf> {
     Ok(path_text::path(text))
 }
 
 /// Takes what the type reads itself.
-pub(crate) fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Parsed<T> {
+pub(crate) fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> ParsedValue<T> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
 /// Takes one of some words.
-pub(crate) fn word<T: Copy>(text: &str, choices: &[(&str, T)]) -> Parsed<T> {
+pub(crate) fn word<T: Copy>(text: &str, choices: &[(&str, T)]) -> ParsedValue<T> {
     choices.iter().find(|(word, _)| *word == text).map(|&(_, choice)| choice).ok_or_else(|| {
         let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
         format!("one of {}", words.join(", "))
@@ -37,26 +37,26 @@ pub(crate) fn word<T: Copy>(text: &str, choices: &[(&str, T)]) -> Parsed<T> {
 }
 
 /// Takes a number of at least 1.
-pub(crate) fn positive(text: &str) -> Parsed<u64> {
+pub(crate) fn positive(text: &str) -> ParsedValue<u64> {
     q::count(text).ok().filter(|&n| n > 0).ok_or_else(|| "a whole number of at least 1".into())
 }
 
 /// Takes a number with up to three decimals, in thousandths.
-pub(crate) fn thousandths(text: &str) -> Parsed<u64> {
+pub(crate) fn thousandths(text: &str) -> ParsedValue<u64> {
     q::decimal(text, 1000)
 }
 
 /// Takes how long a step may last.
-pub(crate) fn step_time(text: &str) -> Parsed<Nanos> {
+pub(crate) fn step_time(text: &str) -> ParsedValue<Nanos> {
     bounded(text, LONGEST_STEP)
 }
 
 /// Takes how long a page may last.
-pub(crate) fn page_time(text: &str) -> Parsed<Nanos> {
+pub(crate) fn page_time(text: &str) -> ParsedValue<Nanos> {
     bounded(text, LONGEST_PAGE)
 }
 
-fn bounded(text: &str, most: Nanos) -> Parsed<Nanos> {
+fn bounded(text: &str, most: Nanos) -> ParsedValue<Nanos> {
     match q::time(text) {
         Ok(time) if time > most => Err(format!("at most {}", q::show_time(most.0 as f64))),
         time => time,

@@ -19,14 +19,14 @@ use crate::setting::declare_settings;
 use crate::settings::{line_of, read};
 use crate::synth::{self, STREAM};
 use crate::values::parsed;
-use crate::{AppliesTo, Key, ScenarioError, Setting, Settings, path_text};
+use crate::{AppliesTo, ScenarioError, ScenarioSettings, SettingKey, TypedSetting, path_text};
 
 declare_settings! {
     /// Lists the keys of a workload file outside its parts.
     table WORKLOAD_KEYS;
 
-    const ABOUT: Setting<String> = Setting::one("about", "TEXT", "", AppliesTo::All, "What it is, in a line", parsed);
-    const SOURCE: Setting<String> = Setting::one(
+    const ABOUT: TypedSetting<String> = TypedSetting::one("about", "TEXT", "", AppliesTo::All, "What it is, in a line", parsed);
+    const SOURCE: TypedSetting<String> = TypedSetting::one(
         "source",
         "TEXT",
         "",
@@ -34,7 +34,7 @@ declare_settings! {
         "Paper, table or figure; what is calibrated, and what is assumed",
         parsed,
     );
-    const KIND: Setting<WorkloadKind> = Setting::one(
+    const KIND: TypedSetting<WorkloadKind> = TypedSetting::one(
         "kind",
         "synthetic|stand-in",
         "",
@@ -42,15 +42,15 @@ declare_settings! {
         "A paper's own synthetic workload, or a stand-in for a trace",
         kind,
     );
-    const LENGTH: Setting<SynthLength> = synth::LENGTH.without_default();
-    const SEED: Setting<u64> = synth::SEED;
+    const LENGTH: TypedSetting<SynthLength> = synth::LENGTH.without_default();
+    const SEED: TypedSetting<u64> = synth::SEED;
 }
 
 declare_settings! {
     /// Lists the keys of a part beside those of its stream.
     table PART_KEYS;
 
-    const PART_LENGTH: Setting<SynthLength> = Setting::one(
+    const PART_LENGTH: TypedSetting<SynthLength> = TypedSetting::one(
         "length",
         "REQUESTS|TIME",
         "",
@@ -58,9 +58,9 @@ declare_settings! {
         "Where the part ends, counted from its start",
         parsed,
     );
-    const START: Setting<Nanos> = Setting::one("start", "TIME", "0", AppliesTo::All, "When the part begins", q::time);
-    const BASE: Setting<u64> = Setting::one("base", "SIZE", "0", AppliesTo::All, "Where its space begins", q::bytes);
-    const VOLUME: Setting<u32> = Setting::one(
+    const START: TypedSetting<Nanos> = TypedSetting::one("start", "TIME", "0", AppliesTo::All, "When the part begins", q::time);
+    const BASE: TypedSetting<u64> = TypedSetting::one("base", "SIZE", "0", AppliesTo::All, "Where its space begins", q::bytes);
+    const VOLUME: TypedSetting<u32> = TypedSetting::one(
         "volume",
         "NUMBER",
         "0",
@@ -68,7 +68,7 @@ declare_settings! {
         "The number of its first volume",
         q::count32,
     );
-    const STRIPE: Setting<AddressStripe> = Setting::one(
+    const STRIPE: TypedSetting<AddressStripe> = TypedSetting::one(
         "stripe",
         "WINDOW/PERIOD",
         "",
@@ -79,7 +79,7 @@ declare_settings! {
 }
 
 /// The keys of a part.
-const PART: &[Key] = &joined::<{ count(&[STREAM, PART_KEYS]) }>(&[STREAM, PART_KEYS]);
+const PART: &[SettingKey] = &joined::<{ count(&[STREAM, PART_KEYS]) }>(&[STREAM, PART_KEYS]);
 
 /// The built-in workloads, by name.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -140,22 +140,22 @@ fn kind(text: &str) -> Result<WorkloadKind, String> {
 
 /// A workload that was read, and the changes made to it.
 #[derive(Clone, Debug)]
-pub struct Workload {
+pub struct NamedWorkload {
     name: String,
     kind: WorkloadKind,
     about: String,
     source: String,
-    settings: Settings,
+    settings: ScenarioSettings,
     /// Line of its heading and settings of each part.
-    parts: Vec<(usize, Settings)>,
+    parts: Vec<(usize, ScenarioSettings)>,
     file: PathBuf,
     changes: Vec<String>,
 }
 
 /// All built-in workloads in the order of the papers.
-pub fn built_in() -> impl Iterator<Item = Workload> {
+pub fn built_in() -> impl Iterator<Item = NamedWorkload> {
     BUILT_IN.iter().map(|(name, text)| {
-        Workload::built_in(name, text)
+        NamedWorkload::built_in(name, text)
             .unwrap_or_else(|error| panic!("the built-in workload {name} cannot be read: {error}"))
     })
 }
@@ -167,8 +167,8 @@ pub fn is_file(name: &str) -> bool {
 
 /// The workload that the settings name, if they name one: settings of a stream that are given as
 /// well change it.
-pub fn named_by(settings: &Settings) -> Result<Option<Workload>, ScenarioError> {
-    let Some(mut workload) = Workload::of(settings, &synth::WORKLOAD, &synth::WORKLOAD_SET)? else {
+pub fn named_by(settings: &ScenarioSettings) -> Result<Option<NamedWorkload>, ScenarioError> {
+    let Some(mut workload) = NamedWorkload::of(settings, &synth::WORKLOAD, &synth::WORKLOAD_SET)? else {
         return Ok(None);
     };
     let others = [synth::WORKLOAD.name(), synth::WORKLOAD_SET.name(), synth::LEVEL.name()];
@@ -179,7 +179,7 @@ pub fn named_by(settings: &Settings) -> Result<Option<Workload>, ScenarioError> 
     Ok(Some(workload))
 }
 
-impl Workload {
+impl NamedWorkload {
     /// The built-in workload of this name, or the one in this file: a file's name has a `/` in it
     /// or ends in `.toml`.
     pub fn named(name: &str) -> Result<Self, ScenarioError> {
@@ -201,9 +201,9 @@ impl Workload {
 
     /// The workload that these two settings describe, its name or file and changes to it, if there is one.
     pub(crate) fn of(
-        settings: &Settings,
-        workload: &Setting<PathBuf>,
-        changes: &Setting<String>,
+        settings: &ScenarioSettings,
+        workload: &TypedSetting<PathBuf>,
+        changes: &TypedSetting<String>,
     ) -> Result<Option<Self>, ScenarioError> {
         let changes = changes.optional(settings)?;
         let given = workload.optional_by(settings, parsed::<String>)?;
@@ -251,7 +251,7 @@ impl Workload {
                     let DeValue::Table(table) = part.get_ref() else {
                         return Err(at(part.span().start, wanted));
                     };
-                    let mut settings = Settings::new(PART);
+                    let mut settings = ScenarioSettings::new(PART);
                     settings.read_table(file, text, "", table)?;
                     parts.push((line_of(text, part.span().start), settings));
                 }
@@ -259,10 +259,11 @@ impl Workload {
             Some((offset, _)) => return Err(at(offset, wanted)),
             None => return Err(ScenarioError::new(format_args!("there is no [[part]]; {wanted}")).at(file.display())),
         }
-        let mut settings = Settings::new(WORKLOAD_KEYS);
+        let mut settings = ScenarioSettings::new(WORKLOAD_KEYS);
         settings.read_table(file, text, "", &table)?;
-        let missing = |key: Key| ScenarioError::new(format_args!("'{}' is missing", key.name)).at(file.display());
-        let text_of = |setting: Setting<String>| {
+        let missing =
+            |key: SettingKey| ScenarioError::new(format_args!("'{}' is missing", key.name)).at(file.display());
+        let text_of = |setting: TypedSetting<String>| {
             let given = setting.optional(&settings)?;
             given.map(|text| text.trim().to_owned()).ok_or_else(|| missing(setting.key()))
         };

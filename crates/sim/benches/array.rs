@@ -10,8 +10,8 @@ use destage_cache::{ServedTier, serve};
 use destage_plan::{HostNotice, HostOp, HostRequest, Nanos, SECTOR_BYTES, Shape};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, RaidLevel};
-use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
-use destage_sim::disk::{Disk, DiskProfile, Scheduler};
+use destage_sim::array::{FixedTimes, StepTimes, VirtualDevice, VirtualExecutor};
+use destage_sim::disk::{DiskProfile, DiskScheduler, SimulatedDisk};
 
 const PAGE: u64 = 4096;
 const REQUESTS: u64 = 20_000;
@@ -20,7 +20,7 @@ const MEMBER_PAGES: u64 = 1 << 22;
 
 /// An array with the places of its next requests.
 struct Load {
-    executor: Executor<Box<dyn ServedTier>>,
+    executor: VirtualExecutor<Box<dyn ServedTier>>,
     op: HostOp,
     pages: u64,
     places: u64,
@@ -34,13 +34,17 @@ impl Load {
         let shape = Shape::new(PAGE, SECTOR_BYTES, 64, 64, geometry.data_pages()).expect("a shape");
         let places = geometry.data_pages() / pages;
         let controller = serve("none", &ArrayConfig::new(geometry), 0).expect("an array");
-        let disk = Disk::new(&DiskProfile::tb1_7200(), Scheduler::CLook).expect("a disk");
+        let disk = SimulatedDisk::new(&DiskProfile::tb1_7200(), DiskScheduler::CLook).expect("a disk");
         let times = FixedTimes { read: Nanos(100_000), write: Nanos(100_000), ..FixedTimes::default() };
         let device = |_| {
-            if on_disks { Device::disk(disk.clone(), PAGE, Nanos::ZERO) } else { Device::fixed(times, MEMBER_PAGES) }
+            if on_disks {
+                VirtualDevice::disk(disk.clone(), PAGE, Nanos::ZERO)
+            } else {
+                VirtualDevice::fixed(times, MEMBER_PAGES)
+            }
         };
         let devices = (0..5).map(device).collect();
-        let executor = Executor::new(controller, shape, 4096, devices, StepTimes::default());
+        let executor = VirtualExecutor::new(controller, shape, 4096, devices, StepTimes::default());
         let mut load = Self { executor, op, pages, places, state: 88_172_645_463_325_252, tag: 0 };
         (0..OUTSTANDING).for_each(|_| load.submit());
         load

@@ -6,21 +6,21 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_plan::Nanos;
-use destage_sim::disk::{Command, Disk, DiskOp, DiskProfile, Scheduler};
+use destage_sim::disk::{DiskCommand, DiskOp, DiskProfile, DiskScheduler, SimulatedDisk};
 
 const COMMANDS: u64 = 100_000;
 
 /// The disk with the places of its next commands.
 struct Load {
-    disk: Disk,
+    disk: SimulatedDisk,
     state: u64,
     now: Nanos,
     tag: u64,
 }
 
 impl Load {
-    fn new(scheduler: Scheduler, outstanding: usize) -> Self {
-        let disk = Disk::new(&DiskProfile::tb1_7200(), scheduler).expect("a disk");
+    fn new(scheduler: DiskScheduler, outstanding: usize) -> Self {
+        let disk = SimulatedDisk::new(&DiskProfile::tb1_7200(), scheduler).expect("a disk");
         let mut load = Self { disk, state: 88_172_645_463_325_252, now: Nanos::ZERO, tag: 0 };
         for _ in 0..outstanding {
             load.submit();
@@ -35,7 +35,7 @@ impl Load {
         let random = self.state.wrapping_mul(0x2545_F491_4F6C_DD1D);
         let page = ((u128::from(random) * u128::from(self.disk.sectors() / 8)) >> 64) as u64;
         let op = if self.tag.is_multiple_of(3) { DiskOp::Write } else { DiskOp::Read };
-        let command = Command { op, lbn: page * 8, sectors: 8, tag: self.tag };
+        let command = DiskCommand { op, lbn: page * 8, sectors: 8, tag: self.tag };
         self.disk.submit(self.now, command).expect("a command on the disk");
         self.tag += 1;
     }
@@ -50,8 +50,8 @@ impl Load {
 fn commands(c: &mut Criterion) {
     let mut group = c.benchmark_group("disk");
     group.throughput(Throughput::Elements(COMMANDS)).sample_size(20);
-    let loads = Scheduler::ALL.map(|scheduler| (scheduler, 32));
-    for (scheduler, outstanding) in std::iter::once((Scheduler::Fcfs, 1)).chain(loads) {
+    let loads = DiskScheduler::ALL.map(|scheduler| (scheduler, 32));
+    for (scheduler, outstanding) in std::iter::once((DiskScheduler::Fcfs, 1)).chain(loads) {
         let mut load = Load::new(scheduler, outstanding);
         group.bench_function(format!("{}/{outstanding}", scheduler.name()), |b| {
             b.iter(|| {

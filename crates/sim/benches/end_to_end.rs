@@ -19,9 +19,9 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::policies;
-use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig, RunResult};
-use destage_sim::experiment::{Input, Resources, TraceReplay};
-use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
+use destage_sim::buffer::{BufferExperiment, DeviceConfig, RunConfig, RunResult};
+use destage_sim::experiment::{OpenedInput, RunResources, TraceReplay};
+use destage_sim::ssd::{PageAllocation, SsdConfig, SsdShape, StartState};
 use destage_trace::{BATCH_REQUESTS, Rw80, TraceError, TraceSource};
 
 const PAGE: u64 = 4096;
@@ -79,17 +79,21 @@ impl<T: Send + Sync> TraceSource for Made<T> {
     }
 }
 
-fn run<T: Send + Sync + 'static>(experiment: &Experiment, from: &Arc<Vec<T>>, make: fn(&T) -> Request) -> RunResult {
+fn run<T: Send + Sync + 'static>(
+    experiment: &BufferExperiment,
+    from: &Arc<Vec<T>>,
+    make: fn(&T) -> Request,
+) -> RunResult {
     let mut open = || {
         let source = Box::new(Made { from: Arc::clone(from), next: 0, make });
-        Ok(Input { source, format: "memory".into() })
+        Ok(OpenedInput { source, format: "memory".into() })
     };
-    let resources = Resources { threads: 1, memory_bytes: 1 << 30, stop: None };
+    let resources = RunResources { threads: 1, memory_bytes: 1 << 30, stop: None };
     experiment.run(resources, &mut open, &|_| {}).expect("the experiment is sound").results.remove(0)
 }
 
-fn experiment(policy: &str, cache: u64, device: DeviceConfig) -> Experiment {
-    Experiment {
+fn experiment(policy: &str, cache: u64, device: DeviceConfig) -> BufferExperiment {
+    BufferExperiment {
         policies: vec![policy.parse().expect("a policy")],
         foreign: Vec::new(),
         caches: vec![cache],
@@ -179,8 +183,8 @@ fn collecting(c: &mut Criterion) {
     group.measurement_time(Duration::from_secs(4)).warm_up_time(Duration::from_millis(500));
     let by_address = policies().iter().filter(|policy| policy.name != "none" && !policy.chooses_channels);
     let by_address = by_address.map(|policy| policy.name).chain(["bplru:padding=never"]);
-    let by_address = by_address.map(|policy| (policy, Allocation::Static));
-    for (policy, allocation) in by_address.chain(CHANNELS.map(|policy| (policy, Allocation::Channels))) {
+    let by_address = by_address.map(|policy| (policy, PageAllocation::Static));
+    for (policy, allocation) in by_address.chain(CHANNELS.map(|policy| (policy, PageAllocation::Channels))) {
         let config = SsdConfig { allocation, ..SsdConfig::default() };
         for policy in [policy.to_owned(), format!("gcar+{policy}")] {
             let device = DeviceConfig::Ssd(config.clone(), StartState::Full);

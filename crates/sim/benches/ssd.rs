@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_plan::{Nanos, PageGeometry, PageNo, Request};
-use destage_sim::buffer::{DeviceConfig, Experiment};
+use destage_sim::buffer::{BufferExperiment, DeviceConfig};
 use destage_sim::ssd::{Ftl, ModernDesign, Ssd, SsdConfig, SsdShape, StartState};
 
 #[path = "../tests/it/in_memory/mod.rs"]
@@ -162,7 +162,7 @@ fn modern_behind_lru(c: &mut Criterion) {
     let requests: Vec<Request> =
         (0..REQUESTS).map(|i| in_memory::write(i * 30, pages.below(MODERN_PAGES), 1)).collect();
     let device = DeviceConfig::Ssd(pm9a3(1730), StartState::Steady { seed: 1 });
-    let experiment: Experiment = in_memory::experiment(&["lru"], &[MODERN_PAGES / 100 * 4096], geometry, device);
+    let experiment: BufferExperiment = in_memory::experiment(&["lru"], &[MODERN_PAGES / 100 * 4096], geometry, device);
     let mut group = c.benchmark_group("ssd");
     group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
     let run = in_memory::run_one(&experiment, &requests);

@@ -6,7 +6,7 @@ mod in_memory;
 
 use destage_plan::{Nanos, PageGeometry};
 use destage_sim::buffer::DeviceConfig;
-use destage_sim::measure::Saturation;
+use destage_sim::measure::SaturationCause;
 use destage_sim::ssd::{SsdConfig, StartState};
 
 use endless::{Endless, peak_memory};
@@ -32,7 +32,7 @@ fn memory_does_not_grow_with_the_backlog() {
         return;
     };
     for r in run(3_000_000) {
-        assert!(matches!(r.saturated, Some(Saturation::Backlog { max_backlog: 10_000, .. })), "{}", r.policy);
+        assert!(matches!(r.saturated, Some(SaturationCause::Backlog { max_backlog: 10_000, .. })), "{}", r.policy);
         assert_eq!((r.counters.requests, &r.response), (3_000_000, &None), "{}", r.policy);
         assert!(r.simulated_time > 100_000_000_000, "{}: {} ns is no overload", r.policy, r.simulated_time);
     }

@@ -1,6 +1,6 @@
 //! Which runs of a sweep do best over each trace.
 
-use destage_report::{Cell, Judge, Objective, ReportRun};
+use destage_report::{RankingObjective, ReportRun, RunJudge, TableCell};
 use serde::{Deserialize, Serialize};
 
 /// How many are named of each trace.
@@ -25,19 +25,19 @@ pub struct BestRun {
 
 /// Collects them.
 pub(crate) struct BestCollector {
-    objective: Option<Objective>,
+    objective: Option<RankingObjective>,
     of_traces: Vec<OfTrace>,
 }
 
 /// The best over one trace, each with its cost.
 struct OfTrace {
     trace: String,
-    judge: Judge,
+    judge: RunJudge,
     best: Vec<(f64, BestRun)>,
 }
 
 impl BestCollector {
-    pub(crate) fn new(objective: Option<Objective>) -> Self {
+    pub(crate) fn new(objective: Option<RankingObjective>) -> Self {
         Self { objective, of_traces: Vec::new() }
     }
 
@@ -47,10 +47,10 @@ impl BestCollector {
         trace: &str,
         point: &[(String, Option<String>)],
         is_array: bool,
-        cells: impl Iterator<Item = (&'a str, &'a Cell)>,
+        cells: impl Iterator<Item = (&'a str, &'a TableCell)>,
     ) {
         let run = ReportRun::of_cells(cells, is_array);
-        let judge = Judge::new(&run, self.objective);
+        let judge = RunJudge::new(&run, self.objective);
         let at = self.of_traces.iter().position(|of| of.trace == trace && of.judge == judge);
         let at = at.unwrap_or_else(|| {
             self.of_traces.push(OfTrace { trace: trace.to_owned(), judge, best: Vec::new() });

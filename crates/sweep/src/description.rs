@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use destage_scenario::keys::output::{MEMORY, OBJECTIVE, PROGRESS, THREADS};
 use destage_scenario::keys::trace::{TRACE, WORKLOAD};
 use destage_scenario::sim::SIM;
-use destage_scenario::{Settings, Takes, line_of};
+use destage_scenario::{ScenarioSettings, ValueCount, line_of};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -21,7 +21,7 @@ const TAKEN: [&str; 4] = [THREADS.name(), MEMORY.name(), OBJECTIVE.name(), PROGR
 pub struct SweepDescription {
     /// The file, from whose folder names in it begin.
     pub(crate) file: PathBuf,
-    pub(crate) scenario: Settings,
+    pub(crate) scenario: ScenarioSettings,
     /// None: the one that the scenario names.
     pub(crate) traces: Vec<TraceName>,
     /// United.
@@ -49,7 +49,7 @@ impl SweepDescription {
         let table = parsed.map_err(|error| wrong(error.span().map_or(0, |span| span.start), &error.message()))?;
         let within = FileText { file, text };
         let mut description =
-            Self { file: file.to_owned(), scenario: Settings::new(SIM), traces: Vec::new(), grids: Vec::new() };
+            Self { file: file.to_owned(), scenario: ScenarioSettings::new(SIM), traces: Vec::new(), grids: Vec::new() };
         for (name, value) in table.get_ref() {
             let at = name.span().start;
             match (&**name.get_ref(), value.get_ref()) {
@@ -183,7 +183,7 @@ impl FileText<'_> {
                 continue;
             }
             // What is wrong with a name is told as anywhere else.
-            Settings::new(SIM).flag(&full, Vec::new()).map_err(|error| self.wrong(at, error))?;
+            ScenarioSettings::new(SIM).flag(&full, Vec::new()).map_err(|error| self.wrong(at, error))?;
             let Some(key) = SIM.iter().find(|key| key.name == full) else { continue };
             if key.name == TRACE.name() {
                 return Err(self.wrong(at, "'trace' is no key of a grid: name traces in 'traces'"));
@@ -201,7 +201,7 @@ impl FileText<'_> {
             let mut values: Vec<Vec<String>> = Vec::new();
             for item in items {
                 let of = match item.get_ref() {
-                    DeValue::Array(inner) if key.takes == Takes::Several => inner.iter().map(scalar).collect(),
+                    DeValue::Array(inner) if key.takes == ValueCount::Several => inner.iter().map(scalar).collect(),
                     _ => scalar(item).map(|text| vec![text]),
                 };
                 let Some(of) = of else {

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use destage_report::kept::{self, Hash, Key};
-use destage_report::{Cell, Column, FlatRuns, ReportRun};
+use destage_report::kept::{self, ResultKey, Sha256Hash};
+use destage_report::{FlatRuns, ReportRun, ResultColumn, TableCell};
 use destage_scenario::keys::output::MEMORY;
 use destage_scenario::keys::trace::TRACE;
 use destage_scenario::sim::SIM;
-use destage_scenario::{Settings, path_text};
-use destage_sim::experiment::{Resources, Stop};
+use destage_scenario::{ScenarioSettings, path_text};
+use destage_sim::experiment::{RunResources, StopSignal};
 use serde::{Deserialize, Serialize};
 
 use crate::prepared::{FailedPreparation, PreparedExperiment, TraceCounting, TracePart};
@@ -72,7 +72,7 @@ pub struct FailedRun {
 #[derive(Clone, Debug, Default)]
 pub struct GroupOutcome {
     /// Rows of runs, as columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ResultColumn>,
     /// Runs that have none.
     pub failed: Vec<FailedRun>,
 }
@@ -107,7 +107,7 @@ impl SweepGroup {
 
     /// A name that no group of other runs has.
     pub fn name(&self) -> String {
-        let mut key = Key::of(&Hash::default());
+        let mut key = ResultKey::of(&Sha256Hash::default());
         self.members.iter().flat_map(|member| &member.runs).for_each(|run| key.part(&run.key));
         kept::hex(&key.hash()[..16])
     }
@@ -161,7 +161,7 @@ impl GroupMember {
 }
 
 /// Returns the names and values of settings that an experiment depends on: those that were given, but for its trace.
-pub(crate) fn settings_of(settings: &Settings) -> Vec<(String, Vec<String>)> {
+pub(crate) fn settings_of(settings: &ScenarioSettings) -> Vec<(String, Vec<String>)> {
     let given = settings.given().filter(|(key, _)| match key.name {
         name if name == TRACE.name() => false,
         // It decides in how many passes devices are simulated that do not fit into memory together.
@@ -172,8 +172,8 @@ pub(crate) fn settings_of(settings: &Settings) -> Vec<(String, Vec<String>)> {
 }
 
 /// Settings of these names and values, over the trace in this file.
-fn settings(member: &GroupMember, file: Option<&Path>) -> Result<Settings, SweepError> {
-    let mut settings = Settings::new(SIM);
+fn settings(member: &GroupMember, file: Option<&Path>) -> Result<ScenarioSettings, SweepError> {
+    let mut settings = ScenarioSettings::new(SIM);
     for (name, values) in &member.settings {
         settings.flag(name, values.clone())?;
     }
@@ -200,7 +200,7 @@ impl GroupMember {
         file: Option<&Path>,
         memory: Option<u64>,
         counting: TraceCounting,
-        stop: &Stop,
+        stop: &StopSignal,
     ) -> Result<EndedRuns, SweepError> {
         let settings = settings(self, file)?;
         let prepared = PreparedExperiment::new(&settings, self.of, &self.trace)?;
@@ -210,14 +210,14 @@ impl GroupMember {
             return Err(SweepError::new(what));
         }
         let all = MEMORY.get(&settings)?;
-        let resources = Resources { threads: 1, memory_bytes: memory.unwrap_or(all).min(all), stop: Some(stop) };
+        let resources = RunResources { threads: 1, memory_bytes: memory.unwrap_or(all).min(all), stop: Some(stop) };
         let mut wanted: Vec<usize> = self.runs.iter().map(|run| run.number).collect();
         let mut found: Vec<(usize, ReportRun)> = Vec::new();
         let mut failed: Vec<(usize, SweepError)> = Vec::new();
         let attempt =
             |wanted: &[usize], found: &mut Vec<_>| match prepared.run(wanted, resources, counting, stop, found) {
                 Err(FailedPreparation { needed: Some(needed), .. }) if needed <= all => {
-                    prepared.run(wanted, Resources { memory_bytes: all, ..resources }, counting, stop, found)
+                    prepared.run(wanted, RunResources { memory_bytes: all, ..resources }, counting, stop, found)
                 }
                 done => done,
             };
@@ -250,7 +250,7 @@ pub fn run(
     group: &SweepGroup,
     file: Option<&Path>,
     memory: Option<u64>,
-    stop: &Stop,
+    stop: &StopSignal,
 ) -> Result<GroupOutcome, SweepError> {
     let file = group.checked(file)?;
     let mut flat = FlatRuns::default();
@@ -261,11 +261,13 @@ pub fn run(
             if let Some((_, error)) = failed.iter().find(|(number, _)| *number == run.number) {
                 outcome.failed.push(member.failed(run, &error.to_string()));
             } else if let Some((_, result)) = found.iter().find(|(number, _)| *number == run.number) {
-                let text = |text: &String| Cell::Text(text.clone());
+                let text = |text: &String| TableCell::Text(text.clone());
                 let mut before = vec![("key", text(&run.key)), ("trace", text(&member.trace))];
                 let point = member.point.iter().map(|(key, value)| (format!("grid.{key}"), value));
                 let point: Vec<_> = point.collect();
-                before.extend(point.iter().map(|(key, value)| (key.as_str(), value.as_ref().map_or(Cell::Null, text))));
+                before.extend(
+                    point.iter().map(|(key, value)| (key.as_str(), value.as_ref().map_or(TableCell::Null, text))),
+                );
                 flat.add(&before, result);
             }
         }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use destage_plan::Request;
-use destage_scenario::sim::Requests;
-use destage_sim::experiment::Input;
+use destage_scenario::sim::SimulatedRequests;
+use destage_sim::experiment::OpenedInput;
 use destage_sim::measure::TraceCharacteristics;
 use destage_trace::{BATCH_REQUESTS, ClockWraps, SkippedLines, ThroughSource, TraceError, TraceSource};
 
@@ -34,7 +34,7 @@ static LIKE: Mutex<Option<HashMap<String, TraceCharacteristics>>> = Mutex::new(N
 ///
 /// # Errors
 /// If they cannot be opened.
-pub(crate) fn open(requests: &Requests, id: &str, pass: u32) -> Result<Input, TraceError> {
+pub(crate) fn open(requests: &SimulatedRequests, id: &str, pass: u32) -> Result<OpenedInput, TraceError> {
     let known = {
         let mut all = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         let at = all.iter().position(|held| held.id == id);
@@ -46,13 +46,13 @@ pub(crate) fn open(requests: &Requests, id: &str, pass: u32) -> Result<Input, Tr
     };
     if let Some(held) = known {
         let format = held.format.clone();
-        return Ok(Input { source: Box::new(RepeatedRead { held, taken: 0 }), format });
+        return Ok(OpenedInput { source: Box::new(RepeatedRead { held, taken: 0 }), format });
     }
     let input = requests.open(pass)?;
     let gathered = Some(Vec::new());
     let mut first = FirstRead { gathered, id: id.to_owned(), format: input.format.clone() };
     let source = ThroughSource::new(input.source, move |inner, out| first.next_batch(inner, out));
-    Ok(Input { source: Box::new(source), format: input.format })
+    Ok(OpenedInput { source: Box::new(source), format: input.format })
 }
 
 /// What a trace is like, if it is known; `remember` is what is known now.

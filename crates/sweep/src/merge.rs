@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use destage_report::{Cell, Column, ColumnKind, FlatRuns, TableWriter};
+use destage_report::{ColumnKind, FlatRuns, ResultColumn, TableCell, TableWriter};
 
 use crate::SweepError;
 use crate::best::BestCollector;
@@ -59,21 +59,21 @@ pub(crate) fn merged(plan: &GroupPlan, store: &SweepStore) -> Result<(Vec<u8>, B
     let mut file = TableWriter::parquet_about(Vec::new(), "sweep", &described, &about).map_err(wrong)?;
     let mut bests = BestCollector::new(plan.objective);
     for rows in rows.chunks(GROUP) {
-        let column = |(name, kind): &(String, ColumnKind)| Column {
+        let column = |(name, kind): &(String, ColumnKind)| ResultColumn {
             name: name.clone(),
             is_text: *kind == ColumnKind::Text,
             cells: Vec::with_capacity(rows.len()),
         };
-        let mut group: Vec<Column> = columns.iter().map(column).collect();
+        let mut group: Vec<ResultColumn> = columns.iter().map(column).collect();
         for (member, run, (part, row)) in rows {
             let (of, is_array) = (&plan.members[*member], is_array[*member]);
             let part = parts.get(*part)?;
-            let mut cells = vec![Cell::Text(run.key.clone()), Cell::Text(of.trace.clone())];
-            cells.extend(of.point.iter().map(|(_, value)| value.clone().map_or(Cell::Null, Cell::Text)));
+            let mut cells = vec![TableCell::Text(run.key.clone()), TableCell::Text(of.trace.clone())];
+            cells.extend(of.point.iter().map(|(_, value)| value.clone().map_or(TableCell::Null, TableCell::Text)));
             for (name, _) in &units {
                 // The same trace may have been called otherwise before.
                 cells.push(match name.as_str() {
-                    "input.trace" => Cell::Text(of.trace.clone()),
+                    "input.trace" => TableCell::Text(of.trace.clone()),
                     _ => part.cell(name, *row).clone(),
                 });
             }
@@ -90,12 +90,12 @@ pub(crate) fn merged(plan: &GroupPlan, store: &SweepStore) -> Result<(Vec<u8>, B
 }
 
 /// What a column holds that has this cell too.
-fn wider(kind: Option<ColumnKind>, cell: &Cell) -> Option<ColumnKind> {
+fn wider(kind: Option<ColumnKind>, cell: &TableCell) -> Option<ColumnKind> {
     let own = match cell {
-        Cell::Null => return kind,
-        Cell::Integer(_) => ColumnKind::Integer,
-        Cell::Float(_) => ColumnKind::Float,
-        Cell::Text(_) => ColumnKind::Text,
+        TableCell::Null => return kind,
+        TableCell::Integer(_) => ColumnKind::Integer,
+        TableCell::Float(_) => ColumnKind::Float,
+        TableCell::Text(_) => ColumnKind::Text,
     };
     Some(match (kind, own) {
         (None, own) => own,
@@ -117,13 +117,13 @@ fn of_point(plan: &GroupPlan, number: usize) -> ColumnKind {
     }
 }
 
-fn as_kind(cell: Cell, kind: ColumnKind) -> Cell {
+fn as_kind(cell: TableCell, kind: ColumnKind) -> TableCell {
     match (cell, kind) {
-        (Cell::Integer(n), ColumnKind::Float) => Cell::Float(n as f64),
-        (Cell::Integer(n), ColumnKind::Text) => Cell::Text(n.to_string()),
-        (Cell::Float(x), ColumnKind::Text) => Cell::Text(x.to_string()),
-        (Cell::Text(text), ColumnKind::Integer) => text.parse().map_or(Cell::Null, Cell::Integer),
-        (Cell::Text(text), ColumnKind::Float) => text.parse().map_or(Cell::Null, Cell::Float),
+        (TableCell::Integer(n), ColumnKind::Float) => TableCell::Float(n as f64),
+        (TableCell::Integer(n), ColumnKind::Text) => TableCell::Text(n.to_string()),
+        (TableCell::Float(x), ColumnKind::Text) => TableCell::Text(x.to_string()),
+        (TableCell::Text(text), ColumnKind::Integer) => text.parse().map_or(TableCell::Null, TableCell::Integer),
+        (TableCell::Text(text), ColumnKind::Float) => text.parse().map_or(TableCell::Null, TableCell::Float),
         (cell, _) => cell,
     }
 }
@@ -136,13 +136,13 @@ struct ResultParts<'a> {
 
 /// A part.
 struct ResultPart {
-    columns: Vec<Column>,
+    columns: Vec<ResultColumn>,
     by_name: HashMap<String, usize>,
 }
 
 impl ResultPart {
-    fn cell(&self, name: &str, row: usize) -> &Cell {
-        self.by_name.get(name).and_then(|&at| self.columns[at].cells.get(row)).unwrap_or(&Cell::Null)
+    fn cell(&self, name: &str, row: usize) -> &TableCell {
+        self.by_name.get(name).and_then(|&at| self.columns[at].cells.get(row)).unwrap_or(&TableCell::Null)
     }
 
     fn rows(&self) -> usize {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
-use destage_report::Objective;
+use destage_report::RankingObjective;
 use destage_scenario::keys::output::{MEMORY, OBJECTIVE, PROGRESS};
 use destage_scenario::keys::trace::TRACE;
 use destage_scenario::sim;
-use destage_scenario::{Looked, Settings, path_text};
-use destage_sim::experiment::Progress;
+use destage_scenario::{ScenarioSettings, TraceLooks, path_text};
+use destage_sim::experiment::RunProgress;
 
 use crate::grid::{GridPoint, KeyGrid};
 use crate::group::{GroupMember, GroupTrace, MemberRun, settings_of};
@@ -27,7 +27,7 @@ pub(crate) struct GroupPlan {
     pub(crate) trace_of: Vec<usize>,
     /// Keys that vary.
     pub(crate) keys: Vec<String>,
-    pub(crate) objective: Option<Objective>,
+    pub(crate) objective: Option<RankingObjective>,
     pub(crate) threads: usize,
     pub(crate) memory: u64,
 }
@@ -49,7 +49,7 @@ impl GroupPlan {
     pub(crate) fn new(
         description: &SweepDescription,
         fetched: &[(String, PathBuf)],
-        progress: &(dyn Fn(&str, Progress) + Sync),
+        progress: &(dyn Fn(&str, RunProgress) + Sync),
     ) -> Result<Self, SweepError> {
         let base = &description.scenario;
         let resources = sim::resources(base)?;
@@ -58,7 +58,7 @@ impl GroupPlan {
             traces: Vec::new(),
             trace_of: Vec::new(),
             keys: varying(description),
-            objective: OBJECTIVE.optional_by(base, Objective::named)?,
+            objective: OBJECTIVE.optional_by(base, RankingObjective::named)?,
             threads: resources.threads,
             memory: MEMORY.get(base)?,
         };
@@ -72,7 +72,7 @@ impl GroupPlan {
             }
             names.push(TraceName { name, file: Some(file), settings: Vec::new() });
         }
-        let mut looked = Looked::default();
+        let mut looked = TraceLooks::default();
         let mut seen = HashSet::new();
         if names.is_empty() {
             plan.traces.push(PlannedTrace { file: None, shared: None });
@@ -102,9 +102,9 @@ impl GroupPlan {
         &mut self,
         description: &SweepDescription,
         trace: Option<&TraceName>,
-        looked: &mut Looked,
+        looked: &mut TraceLooks,
         seen: &mut HashSet<String>,
-        progress: &(dyn Fn(&str, Progress) + Sync),
+        progress: &(dyn Fn(&str, RunProgress) + Sync),
     ) -> Result<(), SweepError> {
         for point in description.grids.iter().flat_map(KeyGrid::points) {
             let mut settings = description.scenario.clone();
@@ -130,12 +130,12 @@ impl GroupPlan {
 
     fn add_point(
         &mut self,
-        settings: &mut Settings,
+        settings: &mut ScenarioSettings,
         given: &[(&'static str, &[String])],
         trace: Option<&TraceName>,
-        looked: &mut Looked,
+        looked: &mut TraceLooks,
         seen: &mut HashSet<String>,
-        progress: &(dyn Fn(&str, Progress) + Sync),
+        progress: &(dyn Fn(&str, RunProgress) + Sync),
     ) -> Result<(), SweepError> {
         for (key, values) in given {
             settings.flag(key, values.to_vec())?;

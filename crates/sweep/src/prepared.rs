@@ -1,13 +1,15 @@
 //! An experiment of a sweep, ready to be run.
 
 use destage_report::ReportRun;
-use destage_report::kept::{self, Hash, Key};
+use destage_report::kept::{self, ResultKey, Sha256Hash};
 use destage_report::results::{RunKind, complete};
-use destage_scenario::sim::{self, Requests};
-use destage_scenario::{Settings, Simulation};
+use destage_scenario::sim::{self, SimulatedRequests};
+use destage_scenario::{DescribedSimulation, ScenarioSettings};
 use destage_sim::array::{ArrayError, SetupError};
 use destage_sim::buffer::SimError;
-use destage_sim::experiment::{Counter, ExperimentError, Input, Resources, Stop, Sweep};
+use destage_sim::experiment::{
+    CharacteristicsCounter, ExperimentError, OpenedInput, RunResources, RunSelection, StopSignal,
+};
 use destage_trace::TraceError;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +25,7 @@ pub(crate) struct TracePart {
 }
 
 impl TracePart {
-    pub(crate) fn requests(self, requests: Requests) -> Requests {
+    pub(crate) fn requests(self, requests: SimulatedRequests) -> SimulatedRequests {
         match self {
             Self { part: Some((first, many)), .. } => requests.part(first, many),
             Self { counted: Some(count), .. } => requests.of_count(count),
@@ -41,8 +43,8 @@ pub(crate) enum TraceCounting {
 
 /// An experiment that could begin, and what its runs are told apart by.
 pub(crate) struct PreparedExperiment {
-    pub(crate) requests: Requests,
-    simulation: Simulation,
+    pub(crate) requests: SimulatedRequests,
+    simulation: DescribedSimulation,
     /// What stands for the requests.
     content: String,
     identities: Vec<String>,
@@ -54,18 +56,18 @@ impl PreparedExperiment {
     ///
     /// # Errors
     /// Where they describe none that could begin, or a file cannot be read.
-    pub(crate) fn new(settings: &Settings, of: TracePart, name: &str) -> Result<Self, SweepError> {
+    pub(crate) fn new(settings: &ScenarioSettings, of: TracePart, name: &str) -> Result<Self, SweepError> {
         let requests = of.requests(sim::requests(settings)?);
         let files = traces::contents(&requests.files())?;
         let mut simulation = destage_scenario::simulation(settings, &requests)?;
         // What a trace is called decides about no result.
         simulation.replay_mut().trace.clear();
         let identities = match &simulation {
-            Simulation::Buffers(experiment) => {
+            DescribedSimulation::Buffers(experiment) => {
                 experiment.check().map_err(SweepError::new)?;
                 experiment.identities()
             }
-            Simulation::Array(experiment) => {
+            DescribedSimulation::Array(experiment) => {
                 experiment.check().map_err(SweepError::new)?;
                 experiment.identities().map_err(SweepError::new)?
             }
@@ -77,7 +79,7 @@ impl PreparedExperiment {
 
     /// Keys of its runs, in the order of results.
     pub(crate) fn keys(&self) -> Vec<String> {
-        let mut of_all = Key::of(&Hash::default());
+        let mut of_all = ResultKey::of(&Sha256Hash::default());
         of_all.part(program());
         of_all.part("sweep");
         of_all.part(self.requests.identity());
@@ -96,8 +98,8 @@ impl PreparedExperiment {
     /// What tells its runs apart, for people.
     pub(crate) fn names(&self) -> Result<Vec<String>, SweepError> {
         match &self.simulation {
-            Simulation::Buffers(experiment) => Ok(experiment.names()),
-            Simulation::Array(experiment) => experiment.names().map_err(SweepError::new),
+            DescribedSimulation::Buffers(experiment) => Ok(experiment.names()),
+            DescribedSimulation::Array(experiment) => experiment.names().map_err(SweepError::new),
         }
     }
 
@@ -105,17 +107,17 @@ impl PreparedExperiment {
     pub(crate) fn run(
         &self,
         wanted: &[usize],
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         counting: TraceCounting,
-        stop: &Stop,
+        stop: &StopSignal,
         found: &mut Vec<(usize, ReportRun)>,
     ) -> Result<(), FailedPreparation> {
         let replay = self.simulation.replay();
         let of_trace = format!("{} {:?} {:?}", self.content, replay.geometry, replay.limit);
-        let counter =
-            (counting == TraceCounting::Yes && held::like(&of_trace, None).is_none()).then(|| Counter::new(replay));
+        let counter = (counting == TraceCounting::Yes && held::like(&of_trace, None).is_none())
+            .then(|| CharacteristicsCounter::new(replay));
         let mut passes = 0;
-        let mut open = || -> Result<Input, TraceError> {
+        let mut open = || -> Result<OpenedInput, TraceError> {
             let input = stop.input(held::open(&self.requests, &self.content, passes)?);
             passes += 1;
             Ok(match &counter {
@@ -124,17 +126,17 @@ impl PreparedExperiment {
             })
         };
         let like = || match counting {
-            TraceCounting::Yes => held::like(&of_trace, counter.as_ref().map(Counter::finish).as_ref()),
+            TraceCounting::Yes => held::like(&of_trace, counter.as_ref().map(CharacteristicsCounter::finish).as_ref()),
             TraceCounting::No => None,
         };
         match &self.simulation {
-            Simulation::Buffers(experiment) => {
+            DescribedSimulation::Buffers(experiment) => {
                 let mut taken = TakenResults { wanted, results: Vec::new() };
                 let done = experiment.sweep(resources, &mut open, &|_| {}, &mut taken);
                 taken.give(&like, ReportRun::of_buffer, found);
                 done.map(drop).map_err(FailedPreparation::from)
             }
-            Simulation::Array(experiment) => {
+            DescribedSimulation::Array(experiment) => {
                 let mut taken = TakenResults { wanted, results: Vec::new() };
                 let done = experiment.sweep(resources, &mut open, &|_| {}, &mut taken);
                 taken.give(&like, ReportRun::of_array, found);
@@ -191,7 +193,7 @@ impl<R: RunKind> TakenResults<'_, R> {
     }
 }
 
-impl<R> Sweep<R> for TakenResults<'_, R> {
+impl<R> RunSelection<R> for TakenResults<'_, R> {
     fn wants(&self, run: usize) -> bool {
         self.wanted.contains(&run)
     }

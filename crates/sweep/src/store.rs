@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use destage_report::kept::{Folder, hex};
-use destage_report::{Cell, Column, Table, read_parquet};
+use destage_report::kept::{ResultFolder, hex};
+use destage_report::{ResultColumn, ResultTable, TableCell, read_parquet};
 use sha2::{Digest, Sha256};
 
 use crate::SweepError;
@@ -24,7 +24,7 @@ const NAME: (&str, &str) = ("part-", ".parquet");
 #[derive(Debug)]
 pub(crate) struct SweepStore {
     pub(crate) out: PathBuf,
-    parts: Folder,
+    parts: ResultFolder,
     /// Which part has the row of a key, and where in it.
     rows: HashMap<String, (usize, usize)>,
     files: Vec<PathBuf>,
@@ -45,7 +45,7 @@ impl SweepStore {
         if let Some(Err(fs::TryLockError::WouldBlock)) = lock.as_ref().map(File::try_lock) {
             return Err(SweepError::file(out, "another sweep writes to this folder; wait for it, or give another"));
         }
-        let parts = Folder::at(&folder);
+        let parts = ResultFolder::at(&folder);
         let probed = parts.probe();
         probed.map_err(|error| SweepError::file(&folder, format_args!("cannot be written to: {error}")))?;
         let mut store = Self { out: out.to_owned(), parts, rows: HashMap::new(), files: Vec::new(), _lock: lock };
@@ -101,7 +101,7 @@ impl SweepStore {
     }
 
     /// All columns of a part.
-    pub(crate) fn read(&self, part: usize) -> Result<Vec<Column>, SweepError> {
+    pub(crate) fn read(&self, part: usize) -> Result<Vec<ResultColumn>, SweepError> {
         let file = &self.files[part];
         let content =
             fs::read(file).map_err(|error| SweepError::file(file, format_args!("cannot be read: {error}")))?;
@@ -139,8 +139,8 @@ impl SweepStore {
 ///
 /// # Errors
 /// If they cannot be written as Parquet.
-pub(crate) fn written(columns: Vec<Column>) -> Result<Vec<u8>, SweepError> {
-    let table = Table { name: "sweep", columns };
+pub(crate) fn written(columns: Vec<ResultColumn>) -> Result<Vec<u8>, SweepError> {
+    let table = ResultTable { name: "sweep", columns };
     table.parquet().map_err(SweepError::new)
 }
 
@@ -159,7 +159,7 @@ fn keys(content: Vec<u8>) -> Result<Vec<String>, String> {
     let key = columns.into_iter().find(|column| column.name == "key");
     let cells = key.ok_or("is no part of a sweep: it has no column 'key'")?.cells;
     let key = |cell| match cell {
-        Cell::Text(key) => Ok(key),
+        TableCell::Text(key) => Ok(key),
         _ => Err("is no part of a sweep: a row has no key".to_owned()),
     };
     cells.into_iter().map(key).collect()

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use destage_report::kept::{Hash, Key, hex};
+use destage_report::kept::{ResultKey, Sha256Hash, hex};
 use destage_scenario::path_text;
-use destage_sim::experiment::Progress;
+use destage_sim::experiment::RunProgress;
 use serde::{Deserialize, Serialize};
 
 use crate::best::BestRun;
@@ -61,7 +61,7 @@ impl ParameterSweep {
         description: &SweepDescription,
         fetched: &[(String, PathBuf)],
         out: &Path,
-        progress: &(dyn Fn(&str, Progress) + Sync),
+        progress: &(dyn Fn(&str, RunProgress) + Sync),
     ) -> Result<Self, SweepError> {
         let plan = GroupPlan::new(description, fetched, progress)?;
         let notes = std::cell::RefCell::new(Vec::new());
@@ -106,7 +106,7 @@ impl ParameterSweep {
 
     /// A name that no other sweep into another folder has, for those who run groups of several.
     pub fn name(&self) -> String {
-        let mut key = Key::of(&Hash::default());
+        let mut key = ResultKey::of(&Sha256Hash::default());
         key.part(self.store.out.as_os_str().as_encoded_bytes());
         hex(&key.hash()[..8])
     }

@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use destage_sim::experiment::Stop;
+use destage_sim::experiment::StopSignal;
 
 use crate::{ParameterSweep, SweepError, SweepSummary, group};
 
@@ -17,7 +17,7 @@ use crate::{ParameterSweep, SweepError, SweepSummary, group};
 pub fn local(
     sweep: ParameterSweep,
     threads: Option<NonZero<usize>>,
-    stop: &Stop,
+    stop: &StopSignal,
     show: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<SweepSummary, SweepError> {
     let threads = threads.map_or(sweep.threads(), NonZero::get);

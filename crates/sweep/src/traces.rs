@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use destage_report::kept::{Hash, hex};
+use destage_report::kept::{Sha256Hash, hex};
 use destage_scenario::path_text;
 use sha2::{Digest, Sha256};
 
@@ -68,7 +68,7 @@ impl TraceName {
 type SeenFile = (PathBuf, u64, i64, i64, u64);
 
 /// Hashes of files that this process has read whole.
-static HASHES: Mutex<Option<HashMap<SeenFile, Hash>>> = Mutex::new(None);
+static HASHES: Mutex<Option<HashMap<SeenFile, Sha256Hash>>> = Mutex::new(None);
 
 /// What a file holds. Read once by a process, unless it has changed meanwhile.
 pub(crate) fn content(file: &Path) -> Result<String, SweepError> {
@@ -89,7 +89,7 @@ pub(crate) fn content(file: &Path) -> Result<String, SweepError> {
     Ok(hex(&hash))
 }
 
-fn sha256(file: &Path) -> std::io::Result<Hash> {
+fn sha256(file: &Path) -> std::io::Result<Sha256Hash> {
     let (mut file, mut all, mut block) = (File::open(file)?, Sha256::new(), vec![0; 1 << 20]);
     loop {
         match file.read(&mut block)? {

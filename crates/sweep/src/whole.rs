@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 
 use destage_report::ReportRun;
 use destage_scenario::keys::trace::TRACE;
-use destage_scenario::sim::Requests;
-use destage_scenario::{Settings, path_text};
-use destage_sim::experiment::Stop;
+use destage_scenario::sim::SimulatedRequests;
+use destage_scenario::{ScenarioSettings, path_text};
+use destage_sim::experiment::StopSignal;
 
 use crate::group::{EndedRuns, GroupMember, GroupTrace, MemberRun, settings_of};
 use crate::prepared::{PreparedExperiment, TraceCounting, TracePart};
@@ -35,7 +35,7 @@ impl SweepGroup {
     ///
     /// # Errors
     /// Where they describe none that could begin, or a trace cannot be read, or only once.
-    pub fn whole(settings: &Settings, requests: &Requests, called: &str) -> Result<Self, SweepError> {
+    pub fn whole(settings: &ScenarioSettings, requests: &SimulatedRequests, called: &str) -> Result<Self, SweepError> {
         let trace = match TRACE.path(settings)? {
             Some(file) => {
                 let place = std::path::absolute(&file).map_err(|error| SweepError::file(&file, error))?;
@@ -63,7 +63,7 @@ pub fn whole(
     group: &SweepGroup,
     file: Option<&Path>,
     memory: Option<u64>,
-    stop: &Stop,
+    stop: &StopSignal,
 ) -> Result<Vec<ReportRun>, SweepError> {
     let file = group.checked(file)?;
     let mut all = Vec::new();

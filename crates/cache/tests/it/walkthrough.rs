@@ -12,7 +12,7 @@ use destage_exec::{
 use destage_plan::{
     Buf, Dev, Ext, Frag, HostNotice, HostOp, HostRequest, Nanos, Out, Row, Shape, Step, StepKind, StepSet,
 };
-use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
+use destage_sim::array::{FixedTimes, StepTimes, VirtualDevice, VirtualExecutor};
 use destage_testkit::ScriptedController;
 use destage_testkit::{TestRng, folder};
 
@@ -325,11 +325,11 @@ fn the_three_executors_take_the_same_steps() {
 
     let jobs = Jobs::default();
     let times = FixedTimes { read: Nanos(60_000), write: Nanos(20_000), other: Nanos(500_000), page: Nanos(2_000) };
-    let devices = (0..4).map(|_| Device::fixed(times, DEVICE_PAGES)).collect();
+    let devices = (0..4).map(|_| VirtualDevice::fixed(times, DEVICE_PAGES)).collect();
     // Ten nanoseconds a byte of the NVRAM, and a microsecond more for each put.
     let (nv_note, nv_write, nv_read) = (Nanos(1_000), Nanos(6_120), Nanos(5_120));
     let costs = StepTimes { nv_note, nv_write, nv_read, ..StepTimes::default() };
-    let mut simulated = Executor::new(Walk::new(&jobs), shape(), 4, devices, costs);
+    let mut simulated = VirtualExecutor::new(Walk::new(&jobs), shape(), 4, devices, costs);
     simulated.set_delta_lengths(Box::new(|page, version| 100 + 10 * page as u32 + version));
     for (job, page, _) in script() {
         jobs.lock().unwrap().push_back(job);

@@ -9,13 +9,13 @@ use clap::{Arg, ArgMatches, Command, ValueHint};
 use destage_advise::{
     AdviceStage, AdviceWatch, AdvisedRuns, CacheBudgets, SearchedRequests, SizeBudget, TraceAdvice, advise,
 };
-use destage_report::{FILES, Report};
+use destage_report::{FILES, RunsReport};
 use destage_scenario::keys::output::{JSON, PROGRESS, REPORT};
 use destage_scenario::keys::ssd::PRESET;
 use destage_scenario::keys::trace::TRACE;
 use destage_scenario::quantity::show_count;
 use destage_scenario::sim::{self, SIM};
-use destage_sim::experiment::Progress;
+use destage_sim::experiment::RunProgress;
 use destage_sweep::RemoteRunner;
 
 use crate::advice_output;
@@ -113,7 +113,7 @@ impl AdviceWatch for ShownProgress {
         *self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(bar);
     }
 
-    fn show(&self, progress: Progress) {
+    fn show(&self, progress: RunProgress) {
         if let Some(bar) = &*self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
             bar.show(progress);
         }
@@ -162,7 +162,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     if let Some(folder) = report {
         let page = advice_output::page(judge, &advice);
-        files.extend(folder.write(Report::new(runs).ranked_by(judge.objective()).advised(page).files()?)?);
+        files.extend(folder.write(RunsReport::new(runs).ranked_by(judge.objective()).advised(page).files()?)?);
     }
     outputs.commit(files)?;
     if let Some(mut file) = direct {

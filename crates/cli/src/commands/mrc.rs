@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_policy::buffer;
-use destage_scenario::Settings;
+use destage_scenario::ScenarioSettings;
 use destage_scenario::keys::output::PROGRESS;
 use destage_scenario::keys::trace::TRACE;
 use destage_scenario::mrc::{
@@ -13,7 +13,7 @@ use destage_scenario::mrc::{
 };
 use destage_scenario::quantity::{show_bytes, show_count};
 use destage_scenario::sim::{self, SIM};
-use destage_sim::curve::{CurveResult, Found, PointResult, PolicyCurveResult};
+use destage_sim::curve::{CurveResult, PassFindings, PointResult, PolicyCurveResult};
 use destage_sim::measure::ParamValue;
 
 use crate::candidates;
@@ -111,7 +111,7 @@ fn as_flag(error: MrcError) -> anyhow::Error {
 
 /// Finds the curves of one trace.
 fn curve_of(file: &str, matches: &ArgMatches, query: &MrcQuery) -> Result<CurveResult> {
-    let mut settings = Settings::new(SIM);
+    let mut settings = ScenarioSettings::new(SIM);
     settings.flag(TRACE.name(), vec![file.to_owned()])?;
     for name in MRC_SETTINGS {
         if let Some(values) = matches.get_many::<String>(name) {
@@ -120,7 +120,7 @@ fn curve_of(file: &str, matches: &ArgMatches, query: &MrcQuery) -> Result<CurveR
     }
     let requests = sim::requests(&settings)?;
     let bar = TraceBar::new(PROGRESS.get(&settings)?, file);
-    let mut tell = |found: &Found| {
+    let mut tell = |found: &PassFindings| {
         bar.finish();
         found.findings.iter().for_each(|finding| screen::warn(&finding.message));
     };

@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use destage_cache::{self as cache, HostCacheInfo, host_cache_layers, host_caches};
 use destage_plan::{ParamSpec, PolicySpec};
 use destage_policy::buffer::{
-    self, Buffer, BufferConfig, Built, LayerInfo, PolicyError, PolicyInfo, Visitor, layers, policies,
+    self, BufferConfig, BufferPolicy, BuiltPolicy, LayerInfo, PolicyError, PolicyInfo, PolicyVisitor, layers, policies,
 };
 use serde_json::json;
 
@@ -151,15 +151,15 @@ fn values_and_unit(param: &ParamSpec) -> String {
 /// Takes a policy that could be built.
 struct BuildableVisitor;
 
-impl Visitor for BuildableVisitor {
-    type Out = Built;
-    fn visit<B: Buffer + Send + 'static>(self, _buffer: B, built: Built) -> Built {
+impl PolicyVisitor for BuildableVisitor {
+    type Out = BuiltPolicy;
+    fn visit<B: BufferPolicy + Send + 'static>(self, _buffer: B, built: BuiltPolicy) -> BuiltPolicy {
         built
     }
 }
 
 /// Builds the policy of this name with its defaults.
-fn build(name: &str) -> Result<Built, PolicyError> {
+fn build(name: &str) -> Result<BuiltPolicy, PolicyError> {
     // Room enough for whatever a policy asks for.
     let config = BufferConfig { capacity_pages: 1 << 12, pages_per_block: 64, elements: 4 };
     buffer::build(&PolicySpec { name: name.to_owned(), given: Vec::new() }, config, BuildableVisitor)

@@ -15,7 +15,7 @@ use destage_record::{
     TraceRecorder,
 };
 use destage_scenario::quantity::{self as q, show_bytes, show_count};
-use destage_sim::measure::{Latency, LatencySummary};
+use destage_sim::measure::{LatencyHistogram, LatencySummary};
 use destage_trace::{LATENCY_UNKNOWN, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter, Op, Request};
 use serde_json::json;
 
@@ -153,7 +153,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let duration = duration.map(|time| Duration::from_nanos(time.0));
     let line = ProgressLine::new();
     let mut end = RecordingEnd::Requests;
-    let mut known = Latency::default();
+    let mut known = LatencyHistogram::default();
     let (mut batch, mut latencies): (Vec<Request>, Vec<Nanos>) = (vec![], vec![]);
     let result = recorder.run(
         &mut |progress| {

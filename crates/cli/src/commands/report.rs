@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use destage_report::{Comparison, FILES, Objective, PAGE, Report};
+use destage_report::{FILES, PAGE, RankingObjective, RunComparison, RunsReport};
 
 use crate::compare_output;
 use crate::output::{CommandOutputs, NewFile};
@@ -71,10 +71,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     let report = match matches.get_one::<String>("objective") {
         Some(name) => {
-            let objective = Objective::named(name).map_err(|right| anyhow!("--objective {name}: expected {right}"))?;
-            Report::new(runs).ranked_by(objective)
+            let objective =
+                RankingObjective::named(name).map_err(|right| anyhow!("--objective {name}: expected {right}"))?;
+            RunsReport::new(runs).ranked_by(objective)
         }
-        None => Report::new(runs),
+        None => RunsReport::new(runs),
     };
     outputs.commit(folder.write(report.files()?)?)
 }
@@ -95,7 +96,7 @@ fn compare(files: &[&PathBuf], as_json: bool) -> Result<()> {
     let names = [first, second].map(|file| file.display().to_string());
     let first_runs = destage_report::read(&names[0], &content(first)?)?;
     let second_runs = destage_report::read(&names[1], &content(second)?)?;
-    let comparison = Comparison::new([&first_runs, &second_runs]);
+    let comparison = RunComparison::new([&first_runs, &second_runs]);
     if as_json {
         let mut out = std::io::stdout().lock();
         let mut value = comparison.as_json();

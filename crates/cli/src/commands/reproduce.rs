@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anstyle::Style;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_report::kept::Kept;
+use destage_report::kept::ResultCache;
 use destage_reproduce::originals::{FoundTraces, TraceCatalogue};
 use destage_reproduce::page::PaperPages;
 use destage_reproduce::paper::{self, PaperFile};
@@ -125,7 +125,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let short = matches.get_one::<PathBuf>("summary").map(|path| outputs.file(path)).transpose()?;
     let quick = matches.get_flag("quick");
     let kept = matches.get_one::<PathBuf>("resume");
-    let kept = kept.map(|folder| anyhow::Ok(Kept::open(folder, &std::env::current_exe()?)?)).transpose()?;
+    let kept = kept.map(|folder| anyhow::Ok(ResultCache::open(folder, &std::env::current_exe()?)?)).transpose()?;
     let on = matches.get_one::<String>("on").map(|scheduler| SchedulerWorkers::of(scheduler)).transpose()?;
     let on = on.as_ref().map(|workers| workers as &dyn RemoteRunner);
     let (mut pages, mut summary) = (PaperPages::default(), PaperSummary::default());

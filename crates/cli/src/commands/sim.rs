@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
-use destage_report::kept::Kept;
-use destage_report::results::{self, Documented, RunKind};
-use destage_report::{FILES, Objective, Report};
-use destage_scenario::Settings;
+use destage_report::kept::ResultCache;
+use destage_report::results::{self, DocumentedResult, RunKind};
+use destage_report::{FILES, RankingObjective, RunsReport};
+use destage_scenario::ScenarioSettings;
 use destage_scenario::keys::output::{CSV, JSON, LATENCY_LOG, OBJECTIVE, PROGRESS, REPORT, RESUME, TIMING};
 use destage_scenario::keys::trace::TRACE;
 use destage_scenario::quantity::show_count;
-use destage_scenario::sim::{self, Requests, SIM};
-use destage_sim::experiment::{Counter, Progress, Resources};
+use destage_scenario::sim::{self, SIM, SimulatedRequests};
+use destage_sim::experiment::{CharacteristicsCounter, RunProgress, RunResources};
 use destage_sim::measure::RequestLog;
 
 use crate::array_output;
@@ -68,7 +68,7 @@ struct ResultSinks {
 
 impl ResultSinks {
     /// A file that cannot be written shall be known before the simulation, not after it.
-    fn open(settings: &Settings, requests: &Requests) -> Result<Self> {
+    fn open(settings: &ScenarioSettings, requests: &SimulatedRequests) -> Result<Self> {
         let (json, csv) = (JSON.path(settings)?, CSV.path(settings)?);
         let to_stdout = |path: Option<&Path>| path == Some(Path::new("-"));
         let log = LATENCY_LOG.path(settings)?;
@@ -92,10 +92,10 @@ impl ResultSinks {
         self.json.is_some() || self.csv.is_some() || self.report.is_some()
     }
 
-    fn write<R: Documented>(
+    fn write<R: DocumentedResult>(
         self,
         runs: &[R],
-        objective: Option<Objective>,
+        objective: Option<RankingObjective>,
         text: impl Fn(&mut TerminalScreen, &[R]) -> std::io::Result<()>,
     ) -> Result<()> {
         let mut outputs = self.outputs;
@@ -112,7 +112,7 @@ impl ResultSinks {
             // The very bytes that `destage report` would read.
             let mut json = Vec::new();
             results::json(&mut json, runs)?;
-            let report = Report::new(destage_report::read("results", &json)?);
+            let report = RunsReport::new(destage_report::read("results", &json)?);
             let report = match objective {
                 Some(objective) => report.ranked_by(objective),
                 None => report,
@@ -136,32 +136,33 @@ impl ResultSinks {
 
 /// What is said of all runs when they are over.
 struct RunsEnding<'a> {
-    requests: &'a Requests,
-    settings: &'a Settings,
+    requests: &'a SimulatedRequests,
+    settings: &'a ScenarioSettings,
     caches: &'a [u64],
-    counter: Option<&'a Counter>,
-    objective: Option<Objective>,
+    counter: Option<&'a CharacteristicsCounter>,
+    objective: Option<RankingObjective>,
     sinks: ResultSinks,
 }
 
 impl RunsEnding<'_> {
     /// Writes and shows the results, to which is added what is known of the trace and of the sizes of caches.
-    fn write<R: Documented + RunKind>(
+    fn write<R: DocumentedResult + RunKind>(
         self,
         mut results: Vec<R>,
-        text: impl Fn(&mut TerminalScreen, &[R], Option<Objective>) -> std::io::Result<()>,
+        text: impl Fn(&mut TerminalScreen, &[R], Option<RankingObjective>) -> std::io::Result<()>,
     ) -> Result<()> {
         let sizes = self.requests.sizes_result(self.settings, self.caches)?;
         // Of what was kept it is known already.
         let counted = results.first_mut().and_then(|first| first.input().characteristics.take());
-        let counted = counted.or_else(|| self.counter.map(Counter::finish)).filter(|_| self.sinks.keep());
+        let counted =
+            counted.or_else(|| self.counter.map(CharacteristicsCounter::finish)).filter(|_| self.sinks.keep());
         results::complete(&mut results, counted.as_ref(), sizes.as_ref());
         self.sinks.write(&results, self.objective, |screen, runs| text(screen, runs, self.objective))
     }
 }
 
 /// Counts the requests if that is needed, in a pass of its own.
-fn count(settings: &Settings, requests: &mut Requests, progress: bool) -> Result<()> {
+fn count(settings: &ScenarioSettings, requests: &mut SimulatedRequests, progress: bool) -> Result<()> {
     let line = progress.then(ProgressLine::new);
     let counted = destage_scenario::count(settings, requests, &mut |share, requests| {
         if let Some(line) = &line {
@@ -178,14 +179,14 @@ fn count(settings: &Settings, requests: &mut Requests, progress: bool) -> Result
 }
 
 /// Prints the scenario in place of simulating it. What is wrong with it is told all the same.
-fn print_scenario(settings: &Settings) -> Result<()> {
+fn print_scenario(settings: &ScenarioSettings) -> Result<()> {
     let text = destage_scenario::scenario(settings)?;
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(())
 }
 
 /// Looks for the sizes of caches that depend on what the trace touches, in a pass of its own.
-fn find_sizes(settings: &Settings, requests: &mut Requests, bar: &TraceBar) -> Result<()> {
+fn find_sizes(settings: &ScenarioSettings, requests: &mut SimulatedRequests, bar: &TraceBar) -> Result<()> {
     let found = destage_scenario::find_sizes(settings, requests, &|progress| bar.show(progress));
     bar.finish();
     Ok(found?)
@@ -193,10 +194,10 @@ fn find_sizes(settings: &Settings, requests: &mut Requests, bar: &TraceBar) -> R
 
 /// The sweep over what is kept, if results are.
 fn resumed<'a, R: RunKind>(
-    kept: Option<&'a Kept>,
+    kept: Option<&'a ResultCache>,
     ending: &RunsEnding<'_>,
     identities: impl FnOnce() -> Result<Vec<String>>,
-    resources: Resources<'_>,
+    resources: RunResources<'_>,
     bar: &TraceBar,
 ) -> Result<Option<ResumedRuns<'a, R>>> {
     let (Some(kept), Some(counter)) = (kept, ending.counter) else { return Ok(None) };
@@ -228,13 +229,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let simulation = destage_scenario::simulation(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
     let sinks = ResultSinks::open(&settings, &requests)?;
-    let kept = resume.map(|folder| anyhow::Ok(Kept::open(&folder, &std::env::current_exe()?)?)).transpose()?;
+    let kept = resume.map(|folder| anyhow::Ok(ResultCache::open(&folder, &std::env::current_exe()?)?)).transpose()?;
     let timing = TIMING.get(&settings)?;
-    let objective = OBJECTIVE.optional_by(&settings, Objective::named)?;
+    let objective = OBJECTIVE.optional_by(&settings, RankingObjective::named)?;
     let bar = TraceBar::new(progress, &trace);
     let started = Instant::now();
     let caches = simulation.caches().to_vec();
-    let counter = (sinks.keep() || kept.is_some()).then(|| Counter::new(simulation.replay()));
+    let counter = (sinks.keep() || kept.is_some()).then(|| CharacteristicsCounter::new(simulation.replay()));
     let mut passes = 0;
     let mut open = || {
         let input = requests.open(passes)?;
@@ -245,7 +246,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             _ => input,
         })
     };
-    let show = |progress: Progress| bar.show(progress);
+    let show = |progress: RunProgress| bar.show(progress);
     let log = sinks.log.clone();
     let ending = RunsEnding {
         requests: &requests,
@@ -257,7 +258,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     // How many runs were simulated and how many known, requests read, and what else was done how often.
     let (runs, known, read, work, done) = match simulation {
-        destage_scenario::Simulation::Buffers(experiment) => {
+        destage_scenario::DescribedSimulation::Buffers(experiment) => {
             let sweep = resumed(kept.as_ref(), &ending, || Ok(experiment.identities()), resources, &bar)?;
             let (done, read) = if let Some(mut sweep) = sweep {
                 let read = experiment.sweep(resources, &mut open, &show, &mut sweep);
@@ -275,7 +276,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             ending.write(done.results, buffer_output::text)?;
             told
         }
-        destage_scenario::Simulation::Array(experiment) => {
+        destage_scenario::DescribedSimulation::Array(experiment) => {
             let sweep = resumed(kept.as_ref(), &ending, || Ok(experiment.identities()?), resources, &bar)?;
             let (done, read) = if let Some(mut sweep) = sweep {
                 let read = experiment.sweep(resources, &mut open, &show, &mut sweep);

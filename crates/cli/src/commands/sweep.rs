@@ -7,7 +7,7 @@ use std::process::{Command as Process, Stdio};
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_sim::experiment::Stop;
+use destage_sim::experiment::StopSignal;
 use destage_sweep::{ParameterSweep, SweepDescription, SweepSummary, local};
 use serde::Deserialize;
 
@@ -99,7 +99,7 @@ fn here(description: &SweepDescription, out: &Path, threads: Option<u16>, progre
     }
     let known = sweep.known();
     let threads = threads.and_then(|threads| NonZero::new(usize::from(threads)));
-    let done = local(sweep, threads, &Stop::default(), &|done, runs| shown.show(done, runs, known));
+    let done = local(sweep, threads, &StopSignal::default(), &|done, runs| shown.show(done, runs, known));
     shown.finish();
     Ok(done?)
 }

@@ -7,12 +7,12 @@ use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_plan::PageGeometry;
 use destage_report::TraceDescription;
-use destage_report::figures::Show;
+use destage_report::figures::ValueFormat;
 use destage_report::results::quote;
 use destage_scenario::path_text;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::synth::{self, SYNTH};
-use destage_scenario::workload::{self, Workload};
+use destage_scenario::workload::{self, NamedWorkload};
 use destage_trace::{
     EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, LOCALITY_LISTS, LocalityOf, LocalitySummary,
     NATIVE_DEFAULT_LEVEL, Nanos, OpenOptions, Request, SynthTrace, TraceRequests, TraceSource, TraceSummary,
@@ -232,8 +232,9 @@ fn show_volumes(screen: &mut TerminalScreen, described: &TraceDescription) -> Re
     let numbers = ["number", "reads", "writes", "read", "written", "traffic %"];
     let mut table = TextTable::new([TextColumn::name("volume")].into_iter().chain(numbers.map(TextColumn::number)));
     for (name, of) in volumes.iter().take(MOST_VOLUMES) {
-        let [read, written] = [of.read_bytes, of.write_bytes].map(|bytes| Show::Bytes.text(bytes as f64, 1));
-        let share = described.traffic_share(of).map_or_else(|| "-".to_owned(), |share| Show::Percent.text(share, 2));
+        let [read, written] = [of.read_bytes, of.write_bytes].map(|bytes| ValueFormat::Bytes.text(bytes as f64, 1));
+        let share =
+            described.traffic_share(of).map_or_else(|| "-".to_owned(), |share| ValueFormat::Percent.text(share, 2));
         let counts = [u64::from(of.volume), of.reads, of.writes].map(show_count);
         table.add([name.clone()].into_iter().chain(counts).chain([read, written, share]));
     }
@@ -420,7 +421,7 @@ fn make_up(matches: &ArgMatches) -> Result<()> {
     let to = path_text::path(matches.get_one::<String>("to").map_or("", String::as_str));
     let level = synth::level(&settings)?;
     let workload = workload::named_by(&settings)?;
-    let file = workload.as_ref().and_then(Workload::file);
+    let file = workload.as_ref().and_then(NamedWorkload::file);
     let mut outputs = CommandOutputs::apart_from(settings.files().iter().map(PathBuf::as_path).chain(file))?;
     let mut source: Box<dyn TraceSource> = match &workload {
         Some(workload) => Box::new(workload.open()?),
@@ -434,7 +435,7 @@ fn make_up(matches: &ArgMatches) -> Result<()> {
 fn workloads(matches: &ArgMatches) -> Result<()> {
     let mut screen = TerminalScreen::stdout();
     if let Some(name) = matches.get_one::<String>("name") {
-        let workload = Workload::named(name)?;
+        let workload = NamedWorkload::named(name)?;
         workload.open()?;
         writeln!(screen, "{} ({})", workload.name(), workload.kind())?;
         screen.paragraph("", workload.about())?;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use destage_report::{Cell, Report, Table};
+use destage_report::{ResultTable, RunsReport, TableCell};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use scraper::Html;
@@ -374,7 +374,7 @@ fn csv_rows(text: &str) -> Vec<Vec<Option<String>>> {
     rows
 }
 
-fn agrees_with_csv(table: &Table, text: &str) {
+fn agrees_with_csv(table: &ResultTable, text: &str) {
     let rows = csv_rows(text);
     let names: Vec<_> = table.columns.iter().map(|column| Some(column.name.clone())).collect();
     assert_eq!(rows[0], names);
@@ -383,16 +383,16 @@ fn agrees_with_csv(table: &Table, text: &str) {
         for (cell, row) in column.cells.iter().zip(&rows[1..]) {
             let read = row[c].as_deref();
             match cell {
-                Cell::Null => assert_eq!(read, None),
-                Cell::Integer(n) => assert_eq!(read.map(str::parse), Some(Ok(*n))),
-                Cell::Float(x) => assert_eq!(read.map(str::parse), Some(Ok(*x))),
-                Cell::Text(text) => assert_eq!(read, Some(text.as_str())),
+                TableCell::Null => assert_eq!(read, None),
+                TableCell::Integer(n) => assert_eq!(read.map(str::parse), Some(Ok(*n))),
+                TableCell::Float(x) => assert_eq!(read.map(str::parse), Some(Ok(*x))),
+                TableCell::Text(text) => assert_eq!(read, Some(text.as_str())),
             }
         }
     }
 }
 
-fn agrees_with_parquet(table: &Table, file: &Path) {
+fn agrees_with_parquet(table: &ResultTable, file: &Path) {
     let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
     let mut rows = 0;
     for row in reader.get_row_iter(None).unwrap() {
@@ -401,10 +401,10 @@ fn agrees_with_parquet(table: &Table, file: &Path) {
         for ((name, field), column) in row.get_column_iter().zip(&table.columns) {
             assert_eq!(*name, column.name);
             let read = match field {
-                Field::Null => Cell::Null,
-                Field::ULong(n) => Cell::Integer(*n),
-                Field::Double(x) => Cell::Float(*x),
-                Field::Str(text) => Cell::Text(text.clone()),
+                Field::Null => TableCell::Null,
+                Field::ULong(n) => TableCell::Integer(*n),
+                Field::Double(x) => TableCell::Float(*x),
+                Field::Str(text) => TableCell::Text(text.clone()),
                 other => panic!("{name} is {other:?}"),
             };
             assert_eq!(read, column.cells[rows], "{name}, row {rows}");
@@ -421,7 +421,7 @@ fn csv_and_parquet_hold_the_same() {
         let out = simulate(folder.path(), "out", &kind);
         let json = fs::read(out.join("results.json")).unwrap();
         let results: Value = serde_json::from_slice(&json).unwrap();
-        let report = Report::new(destage_report::read("results.json", &json).unwrap());
+        let report = RunsReport::new(destage_report::read("results.json", &json).unwrap());
         for table in report.tables() {
             agrees_with_csv(&table, &fs::read_to_string(out.join(format!("{}.csv", table.name))).unwrap());
             agrees_with_parquet(&table, &out.join(format!("{}.parquet", table.name)));
@@ -595,7 +595,7 @@ fn nothing_in_a_result_stops_a_report_but_an_error() {
                     }
                     Ok(runs) => {
                         // Most of the time would go into setting up compression.
-                        let report = Report::new(runs);
+                        let report = RunsReport::new(runs);
                         if shown % 8 == 0 {
                             report.files().unwrap();
                         } else {

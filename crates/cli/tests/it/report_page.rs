@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
-use destage_report::{Objective, Report};
+use destage_report::{RankingObjective, RunsReport};
 use scraper::{ElementRef, Html};
 use serde_json::{Value, json};
 
@@ -45,8 +45,8 @@ const SSD: [&str; 9] = [
     "--host=closed:1",
 ];
 
-fn report(runs: &[Value]) -> Report {
-    Report::new(destage_report::read("results.json", json!(runs).to_string().as_bytes()).unwrap())
+fn report(runs: &[Value]) -> RunsReport {
+    RunsReport::new(destage_report::read("results.json", json!(runs).to_string().as_bytes()).unwrap())
 }
 
 fn page(runs: &[Value]) -> Html {
@@ -235,12 +235,12 @@ fn runs_are_ranked_by_what_is_asked_for() {
     }
     let first = format!("{} at 1 MiB", runs[0]["policy"].as_str().unwrap());
     assert_eq!(runs[0]["cache_bytes"], 1 << 20);
-    let html = Html::parse_document(&report(&runs).ranked_by(Objective::named("p99.9").unwrap()).page());
+    let html = Html::parse_document(&report(&runs).ranked_by(RankingObjective::named("p99.9").unwrap()).page());
     assert_eq!(told(&html, ".card .big")[0], first);
     assert_eq!(told(&html, "figure.picture strong"), ["99.9th percentile of response times"]);
     let count = |id: &str| all(&html, &format!("figure[data-figure={id}]")).len();
     assert_eq!((count("p99-9"), count("mean")), (0, 1), "what is in the picture has no other chart");
-    assert!(Objective::named("speed").is_err());
+    assert!(RankingObjective::named("speed").is_err());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use destage_cache::{CacheMedium, host_caches};
 use destage_exec::{CrashRemains, FileExecutor, MemoryExecutor, NextStep, NoCheck};
 use destage_plan::{Control, Controller, Dev, HostNotice, HostOp, HostRequest, Nanos, StepKind};
 use destage_raid::RaidLevel;
-use destage_sim::array::{Device, Executor as Simulated, FixedTimes, StepTimes};
+use destage_sim::array::{FixedTimes, StepTimes, VirtualDevice, VirtualExecutor as Simulated};
 use destage_testkit::{ExpectedContent, TestRng, data, draw, folder, soak};
 
 use crate::arrays::{self, Array, member};
@@ -94,7 +94,7 @@ struct InModels<C>(Simulated<C>);
 impl<C: Controller> InModels<C> {
     fn new(array: &Array, controller: C) -> Self {
         let times = FixedTimes { read: Nanos(60_000), write: Nanos(20_000), other: Nanos(500_000), page: Nanos(2_000) };
-        let devices = array.device_pages().into_iter().map(|pages| Device::fixed(times, pages)).collect();
+        let devices = array.device_pages().into_iter().map(|pages| VirtualDevice::fixed(times, pages)).collect();
         Self(Simulated::new(controller, array.shape(), array.depth, devices, StepTimes::default()))
     }
 }

@@ -10,17 +10,17 @@
 use destage_plan::{Element, PageNo, Params};
 
 use super::options::{PROTECT_CURRENT, caches_reads};
-use super::padding::Padding;
+use super::padding::BlockPadding;
 use super::page_bits::PageBits;
 use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Candidate, DeviceView, EvictionKind, Evictions,
-    Exhausted, NO_BLOCK, PolicyError, PolicyInfo, Registered, Veto,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionCandidate, EvictionKind, EvictionVeto,
+    Evictions, NO_BLOCK, PageAccess, PolicyError, PolicyInfo, RegisteredPolicy, WhenExhausted,
 };
 
 /// Decides as a published algorithm does which block leaves.
 pub(super) trait BlockPolicy: Sized + Send + 'static {
     /// Describes the policy. Its parameters include [`PROTECT_CURRENT`], those of a read-write
-    /// buffer [`READS`](super::options::READS) too, and [`Padding::PARAM`] if it [pads](Self::PADS).
+    /// buffer [`READS`](super::options::READS) too, and [`BlockPadding::PARAM`] if it [pads](Self::PADS).
     const INFO: PolicyInfo;
 
     /// Is true for a read-write buffer, which keeps clean pages and in which reads are uses. A write
@@ -41,28 +41,28 @@ pub(super) trait BlockPolicy: Sized + Send + 'static {
 
     /// Takes note of a use of the page at `offset` of a block, which has just been added to it or was
     /// there.
-    fn note_use<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32, offset: u32, is_added: bool);
+    fn note_use<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, offset: u32, is_added: bool);
 
     /// Takes note of a read of a page that a write buffer holds.
     #[inline]
-    fn note_read<V: Veto>(&mut self, _blocks: &mut Blocks<Self>, _block: u32) {}
+    fn note_read<V: EvictionVeto>(&mut self, _blocks: &mut PolicyBlocks<Self>, _block: u32) {}
 
     /// Takes note that a block is about to leave.
-    fn note_departure(&mut self, blocks: &mut Blocks<Self>, block: u32);
+    fn note_departure(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32);
 
     /// Takes note that a block, which held `pages_before` pages, has lost one to a trim.
-    fn note_trim(&mut self, blocks: &mut Blocks<Self>, block: u32, pages_before: u32);
+    fn note_trim(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, pages_before: u32);
 
     /// Takes note that all pages of a block are clean now.
-    fn note_cleaned(&mut self, _blocks: &mut Blocks<Self>, _block: u32) {}
+    fn note_cleaned(&mut self, _blocks: &mut PolicyBlocks<Self>, _block: u32) {}
 
     /// Returns the block that leaves first, if any is held.
-    fn first(&mut self, blocks: &mut Blocks<Self>) -> Option<u32>;
+    fn first(&mut self, blocks: &mut PolicyBlocks<Self>) -> Option<u32>;
 
     /// Returns the block that leaves after the one at which a search stands. A policy with a
     /// [`Self::victim`] of its own need not say it.
     #[inline]
-    fn after(&mut self, _blocks: &mut Blocks<Self>, _block: u32) -> Option<u32> {
+    fn after(&mut self, _blocks: &mut PolicyBlocks<Self>, _block: u32) -> Option<u32> {
         None
     }
 
@@ -72,31 +72,31 @@ pub(super) trait BlockPolicy: Sized + Send + 'static {
 
     /// Returns the memory accesses of the published search for a victim.
     #[inline]
-    fn search_cost(&self, _blocks: &Blocks<Self>) -> u64 {
+    fn search_cost(&self, _blocks: &PolicyBlocks<Self>) -> u64 {
         1
     }
 
     /// Takes aside a block that a veto passed over for the sake of an element.
     #[inline]
-    fn pass_over(&mut self, _blocks: &mut Blocks<Self>, _element: Element, _block: u32) {}
+    fn pass_over(&mut self, _blocks: &mut PolicyBlocks<Self>, _element: Element, _block: u32) {}
 
     /// Returns the block other than `spared` that leaves where a veto passed over all. `asked` is the
     /// first that the veto was asked about in this search.
     #[inline]
-    fn base(&mut self, _blocks: &mut Blocks<Self>, _spared: u32, asked: Option<u32>) -> Option<u32> {
+    fn base(&mut self, _blocks: &mut PolicyBlocks<Self>, _spared: u32, asked: Option<u32>) -> Option<u32> {
         asked
     }
 
     /// Considers again what was passed over for an element.
-    fn resume(&mut self, _blocks: &mut Blocks<Self>, _element: Element) {}
+    fn resume(&mut self, _blocks: &mut PolicyBlocks<Self>, _element: Element) {}
 
     /// Considers again everything that was passed over.
-    fn resume_all(&mut self, _blocks: &mut Blocks<Self>) {}
+    fn resume_all(&mut self, _blocks: &mut PolicyBlocks<Self>) {}
 
     /// Chooses the block to give up for a page of `current`, or `None` if every block is vetoed and
     /// the access shall bypass.
     #[inline(always)]
-    fn victim<V: Veto>(&mut self, blocks: &mut Blocks<Self>, current: u32, veto: &mut V) -> Option<u32> {
+    fn victim<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, current: u32, veto: &mut V) -> Option<u32> {
         blocks.memory_accesses += self.search_cost(blocks);
         let spared = blocks.spared(current);
         if V::ACTIVE || spared != NO_BLOCK {
@@ -107,7 +107,12 @@ pub(super) trait BlockPolicy: Sized + Send + 'static {
 }
 
 /// Searches for the first block to leave that is neither `spared` nor vetoed.
-fn search<P: BlockPolicy, V: Veto>(policy: &mut P, blocks: &mut Blocks<P>, spared: u32, veto: &mut V) -> Option<u32> {
+fn search<P: BlockPolicy, V: EvictionVeto>(
+    policy: &mut P,
+    blocks: &mut PolicyBlocks<P>,
+    spared: u32,
+    veto: &mut V,
+) -> Option<u32> {
     let (mut asked, mut victim) = (None, None);
     let mut next = policy.first(blocks);
     while let Some(block) = next {
@@ -130,7 +135,7 @@ fn search<P: BlockPolicy, V: Veto>(policy: &mut P, blocks: &mut Blocks<P>, spare
         return victim;
     }
     let base = policy.base(blocks, spared, asked)?;
-    (veto.exhausted() == Exhausted::TakeBase).then_some(base)
+    (veto.exhausted() == WhenExhausted::TakeBase).then_some(base)
 }
 
 /// A block, and what its policy knows of it.
@@ -142,7 +147,7 @@ pub(super) struct HeldBlock<H> {
 }
 
 /// The blocks of a policy.
-pub(super) type Blocks<P> = BufferedBlocks<<P as BlockPolicy>::History>;
+pub(super) type PolicyBlocks<P> = BufferedBlocks<<P as BlockPolicy>::History>;
 
 /// The pages of a policy, by block.
 #[derive(Clone, Debug)]
@@ -156,7 +161,7 @@ pub(super) struct BufferedBlocks<H> {
     /// The dirty pages of a read-write buffer; a write buffer has no others.
     dirty: PageBits,
     pub(super) blocks: Vec<HeldBlock<H>>,
-    padding: Padding,
+    padding: BlockPadding,
     is_current_protected: bool,
     /// Memory accesses of the published algorithm; [`BlockBuffer`] counts lookups.
     pub(super) memory_accesses: u64,
@@ -179,9 +184,9 @@ impl<H: Clone + Default> BufferedBlocks<H> {
     /// Returns the element for whose sake a veto passes a block over. In a write buffer (not
     /// `keeps_clean`) all pages are dirty.
     #[inline]
-    pub(super) fn objection<V: Veto>(&self, keeps_clean: bool, block: u32, veto: &mut V) -> Option<Element> {
+    pub(super) fn objection<V: EvictionVeto>(&self, keeps_clean: bool, block: u32, veto: &mut V) -> Option<Element> {
         let cached = self.cached.of(block);
-        veto.passes_over(Candidate::Block {
+        veto.passes_over(EvictionCandidate::Block {
             first: PageNo(block * self.pages_per_block),
             cached,
             dirty: if keeps_clean { self.dirty.of(block) } else { cached },
@@ -204,12 +209,12 @@ impl<H: Clone + Default> BufferedBlocks<H> {
 /// A policy that gives up logical blocks.
 #[derive(Clone, Debug)]
 pub(super) struct BlockBuffer<P: BlockPolicy> {
-    pub(super) blocks: Blocks<P>,
+    pub(super) blocks: PolicyBlocks<P>,
     is_caching_reads: bool,
     pub(super) policy: P,
 }
 
-impl<P: BlockPolicy> Registered for BlockBuffer<P> {
+impl<P: BlockPolicy> RegisteredPolicy for BlockBuffer<P> {
     const INFO: PolicyInfo = P::INFO;
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
@@ -223,7 +228,7 @@ impl<P: BlockPolicy> Registered for BlockBuffer<P> {
                 cached: PageBits::new(n),
                 dirty: PageBits::new(n),
                 blocks: Vec::new(),
-                padding: if P::PADS { Padding::of(n, params)? } else { Padding::never(n) },
+                padding: if P::PADS { BlockPadding::of(n, params)? } else { BlockPadding::never(n) },
                 is_current_protected: params.switch(PROTECT_CURRENT.name)?,
                 memory_accesses: 0,
             },
@@ -322,7 +327,7 @@ impl<P: BlockPolicy> BlockBuffer<P> {
     }
 }
 
-impl<P: BlockPolicy> Buffer for BlockBuffer<P> {
+impl<P: BlockPolicy> BufferPolicy for BlockBuffer<P> {
     fn grow(&mut self, pages: u32) {
         let blocks = &mut self.blocks;
         let count = pages.div_ceil(blocks.pages_per_block).max(blocks.blocks.len() as u32);
@@ -335,9 +340,9 @@ impl<P: BlockPolicy> Buffer for BlockBuffer<P> {
     }
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         _device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -377,7 +382,7 @@ impl<P: BlockPolicy> Buffer for BlockBuffer<P> {
         if is_held { AccessOutcome::Hit } else { AccessOutcome::Inserted }
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         if self.blocks.pages == 0 {
             return false;
         }
@@ -386,7 +391,7 @@ impl<P: BlockPolicy> Buffer for BlockBuffer<P> {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
             BufferNotice::Resume { element } => self.policy.resume(&mut self.blocks, element),
@@ -396,7 +401,7 @@ impl<P: BlockPolicy> Buffer for BlockBuffer<P> {
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
+    fn admits(&self, access: PageAccess) -> bool {
         !self.blocks.is_held(access.page) && (access.write || self.is_caching_reads)
     }
 

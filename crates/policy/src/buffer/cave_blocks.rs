@@ -25,10 +25,11 @@
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
-use super::layers::{LayerInfo, Over};
-use super::multi_eviction::{Channels, ChannelsAside};
+use super::layers::{LayerBase, LayerInfo};
+use super::multi_eviction::{ChannelsAside, WriteChannels};
 use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, Evictions, PolicyError, Veto,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionKind, EvictionVeto, Evictions,
+    PageAccess, PolicyError,
 };
 
 const BLOCK_CHANNEL: ParamSpec = ParamSpec {
@@ -47,7 +48,7 @@ pub(super) const LAYER: LayerInfo = LayerInfo {
             blocks leave as there are channels. They are written in rounds of one page from each, the pages of a \
             round at the same time through different channels.",
     paper: "CAVE, SAC 2011, as described by CAWR §III",
-    over: Over::Blocks,
+    over: LayerBase::Blocks,
     unit: None,
     chooses_channels: true,
     avoids_collection: false,
@@ -58,7 +59,7 @@ pub(super) const LAYER: LayerInfo = LayerInfo {
 
 /// A page of a victim block that has to be written.
 #[derive(Clone, Copy)]
-struct Leaving {
+struct LeavingPage {
     page: PageNo,
     /// It is not buffered and is read first.
     pad: bool,
@@ -67,7 +68,7 @@ struct Leaving {
 /// A victim block: where its pages that are not yet in a round begin and end, and its channel where
 /// it has one.
 #[derive(Clone, Copy)]
-struct Victim {
+struct VictimBlock {
     next: usize,
     end: usize,
     channel: u16,
@@ -77,23 +78,23 @@ struct Victim {
 pub(super) struct CaveBlocks<B> {
     inner: B,
     capacity: u32,
-    channels: Channels,
+    channels: WriteChannels,
     per_block: bool,
     /// What the policy inside gave up.
     given_up: Evictions,
     /// The victim blocks of the multi-eviction and their pages in ascending order.
-    victims: Vec<Victim>,
-    pages: Vec<Leaving>,
+    victims: Vec<VictimBlock>,
+    pages: Vec<LeavingPage>,
     /// One round, or all of them where something is padded.
-    round: Vec<(Leaving, u16)>,
+    round: Vec<(LeavingPage, u16)>,
 }
 
-impl<B: Buffer> CaveBlocks<B> {
+impl<B: BufferPolicy> CaveBlocks<B> {
     pub(super) fn new(config: BufferConfig, params: &Params, inner: B) -> Result<Self, PolicyError> {
         Ok(Self {
             inner,
             capacity: config.capacity_pages,
-            channels: Channels::new(config)?,
+            channels: WriteChannels::new(config)?,
             per_block: params.choice(BLOCK_CHANNEL.name, &[("per_page_rr", false), ("per_block", true)])?,
             given_up: Evictions::default(),
             victims: Vec::new(),
@@ -114,7 +115,7 @@ impl<B: Buffer> CaveBlocks<B> {
             } else {
                 let pad = group.kind == EvictionKind::Pad;
                 kind = if pad { kind } else { group.kind };
-                self.pages.extend(pages.iter().map(|&page| Leaving { page, pad }));
+                self.pages.extend(pages.iter().map(|&page| LeavingPage { page, pad }));
             }
             if group.units == 0 {
                 continue;
@@ -124,7 +125,7 @@ impl<B: Buffer> CaveBlocks<B> {
                 continue;
             }
             self.pages[start..].sort_unstable_by_key(|leaving| leaving.page.0);
-            self.victims.push(Victim { next: start, end: self.pages.len(), channel: 0 });
+            self.victims.push(VictimBlock { next: start, end: self.pages.len(), channel: 0 });
             if self.victims.len() as u32 == self.channels.width() {
                 self.write(kind, out);
             }
@@ -168,7 +169,7 @@ impl<B: Buffer> CaveBlocks<B> {
     }
 }
 
-impl<B: Buffer> Buffer for CaveBlocks<B> {
+impl<B: BufferPolicy> BufferPolicy for CaveBlocks<B> {
     fn grow(&mut self, pages: u32) {
         self.inner.grow(pages);
     }
@@ -179,9 +180,9 @@ impl<B: Buffer> Buffer for CaveBlocks<B> {
     }
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -192,7 +193,7 @@ impl<B: Buffer> Buffer for CaveBlocks<B> {
         self.inner.access(access, device, &mut ChannelsAside(veto), out)
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         if self.inner.is_empty() {
             return false;
         }
@@ -214,7 +215,13 @@ impl<B: Buffer> Buffer for CaveBlocks<B> {
         out.len() > before
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        notice: BufferNotice,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) {
         self.channels.open_all();
         if matches!(notice, BufferNotice::GcEnd { .. }) {
             return;
@@ -224,7 +231,7 @@ impl<B: Buffer> Buffer for CaveBlocks<B> {
         self.write(EvictionKind::Flush, out);
     }
 
-    fn admits(&self, access: Access) -> bool {
+    fn admits(&self, access: PageAccess) -> bool {
         self.inner.admits(access)
     }
 

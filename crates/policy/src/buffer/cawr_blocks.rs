@@ -26,13 +26,13 @@
 
 use destage_plan::PageNo;
 
-use super::layers::{LayerInfo, Over};
-use super::multi_eviction::{Channels, ChannelsAside};
+use super::layers::{LayerBase, LayerInfo};
+use super::multi_eviction::{ChannelsAside, WriteChannels};
 use super::page_lists::PageLists;
-use super::parking::Linked as _;
+use super::parking::LinkedList as _;
 use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
-    Exhausted, PolicyError, Veto,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionKind, EvictionUnit, EvictionVeto,
+    Evictions, PageAccess, PolicyError, WhenExhausted,
 };
 
 /// What CAWR is around a policy.
@@ -43,7 +43,7 @@ pub(super) const LAYER: LayerInfo = LayerInfo {
             for good, so that it is never spread. When no list is empty the first page of each is programmed, all at \
             the same time. Clean pages of a block are dropped when it enters.",
     paper: "CAWR, ETRI Journal 2015",
-    over: Over::Blocks,
+    over: LayerBase::Blocks,
     unit: Some(EvictionUnit::Page),
     chooses_channels: true,
     avoids_collection: false,
@@ -57,7 +57,7 @@ pub(super) struct CawrBlocks<B> {
     inner: B,
     capacity: u32,
     pages_per_block: u32,
-    channels: Channels,
+    channels: WriteChannels,
     /// A list for each channel, the page to be written next at the back; the tag of a page is its
     /// list.
     lists: PageLists,
@@ -69,9 +69,9 @@ pub(super) struct CawrBlocks<B> {
     memory_accesses: u64,
 }
 
-impl<B: Buffer> CawrBlocks<B> {
+impl<B: BufferPolicy> CawrBlocks<B> {
     pub(super) fn new(config: BufferConfig, inner: B) -> Result<Self, PolicyError> {
-        let channels = Channels::new(config)?;
+        let channels = WriteChannels::new(config)?;
         Ok(Self {
             inner,
             capacity: config.capacity_pages,
@@ -131,10 +131,10 @@ impl<B: Buffer> CawrBlocks<B> {
 
     /// Programs the first page of each list that has one and takes part, or does what the veto
     /// wants where no list may be written.
-    fn program<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
+    fn program<V: EvictionVeto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
         let may = (0..).zip(&self.lengths).any(|(list, &length)| length > 0 && self.channels.is_open(list));
         if self.channels.is_closed() || !may {
-            if self.len() == 0 || veto.exhausted() == Exhausted::Bypass {
+            if self.len() == 0 || veto.exhausted() == WhenExhausted::Bypass {
                 return false;
             }
             self.channels.open_all();
@@ -159,7 +159,7 @@ impl<B: Buffer> CawrBlocks<B> {
     }
 }
 
-impl<B: Buffer> Buffer for CawrBlocks<B> {
+impl<B: BufferPolicy> BufferPolicy for CawrBlocks<B> {
     fn grow(&mut self, pages: u32) {
         self.inner.grow(pages);
         self.lists.grow(pages);
@@ -171,9 +171,9 @@ impl<B: Buffer> Buffer for CawrBlocks<B> {
     }
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -188,7 +188,7 @@ impl<B: Buffer> Buffer for CawrBlocks<B> {
         self.inner.access(access, device, &mut ChannelsAside(veto), out)
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         self.channels.look(veto);
         while !self.is_complete() {
             if self.inner.is_empty() || !self.inner.evict(device, &mut ChannelsAside(veto), &mut self.victims) {
@@ -211,7 +211,13 @@ impl<B: Buffer> Buffer for CawrBlocks<B> {
         self.program(veto, out)
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        notice: BufferNotice,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) {
         self.channels.open_all();
         match notice {
             BufferNotice::GcEnd { .. } => return,
@@ -253,7 +259,7 @@ impl<B: Buffer> Buffer for CawrBlocks<B> {
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
+    fn admits(&self, access: PageAccess) -> bool {
         self.lists.find(access.page) == 0 && self.inner.admits(access)
     }
 

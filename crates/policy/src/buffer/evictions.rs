@@ -18,7 +18,7 @@ pub enum EvictionKind {
 
 /// When the frames of a group are free again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wait {
+pub enum FrameWait {
     /// Each when its own page is programmed.
     Any,
     /// All of them when the whole group is.
@@ -27,11 +27,11 @@ pub enum Wait {
 
 /// Pages that are treated alike.
 #[derive(Clone, Copy, Debug)]
-pub struct Group {
+pub struct EvictionGroup {
     /// What happens to the pages.
     pub kind: EvictionKind,
     /// When their frames are free.
-    pub wait: Wait,
+    pub wait: FrameWait,
     /// Done behind waiting host requests.
     pub background: bool,
     /// Not begun before the first of the collections now going on has ended; begun at once where
@@ -49,7 +49,7 @@ pub struct Group {
 /// A group whose pages have no channels.
 const NO_CHANNELS: u32 = u32::MAX;
 
-impl Group {
+impl EvictionGroup {
     /// Pages in the group.
     #[inline]
     pub const fn len(&self) -> u32 {
@@ -66,7 +66,7 @@ impl Group {
 /// its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Evictions {
-    groups: Vec<Group>,
+    groups: Vec<EvictionGroup>,
     pages: Vec<PageNo>,
     channels: Vec<u16>,
 }
@@ -105,14 +105,14 @@ impl Evictions {
 
     /// The groups in the order in which they were decided.
     #[inline]
-    pub fn groups(&self) -> impl Iterator<Item = (&Group, &[PageNo])> {
+    pub fn groups(&self) -> impl Iterator<Item = (&EvictionGroup, &[PageNo])> {
         self.groups_from(0)
     }
 
     /// The channel whose write point receives each page of the group; `None` leaves the choice to
     /// the device.
     #[inline]
-    pub fn channels(&self, group: &Group) -> Option<&[u16]> {
+    pub fn channels(&self, group: &EvictionGroup) -> Option<&[u16]> {
         let start = group.channels as usize;
         (group.channels != NO_CHANNELS).then(|| &self.channels[start..start + group.len() as usize])
     }
@@ -120,9 +120,9 @@ impl Evictions {
     #[inline]
     fn push(&mut self, kind: EvictionKind, start: u32, units: u32, channels: u32) {
         let end = self.pages.len() as u32;
-        self.groups.push(Group {
+        self.groups.push(EvictionGroup {
             kind,
-            wait: Wait::All,
+            wait: FrameWait::All,
             background: false,
             after_collection: false,
             units,
@@ -186,7 +186,7 @@ impl Evictions {
     }
 
     /// Frees the frames of the groups from the `from`-th on as `wait` says.
-    pub fn wait_for(&mut self, from: usize, wait: Wait) {
+    pub fn wait_for(&mut self, from: usize, wait: FrameWait) {
         self.groups[from..].iter_mut().for_each(|group| group.wait = wait);
     }
 
@@ -201,7 +201,7 @@ impl Evictions {
     }
 
     /// The groups from the `from`-th on.
-    pub fn groups_from(&self, from: usize) -> impl Iterator<Item = (&Group, &[PageNo])> {
+    pub fn groups_from(&self, from: usize) -> impl Iterator<Item = (&EvictionGroup, &[PageNo])> {
         self.groups[from..].iter().map(|g| (g, &self.pages[g.start as usize..g.end as usize]))
     }
 

@@ -1,7 +1,7 @@
 //! A policy that is written elsewhere, and says only which pages leave.
 //!
 //! Idea: whoever tries an idea decides which pages leave, and nothing else. What is held, what is dirty, what a flush
-//! and a trim do is kept here, once, so that a [`Chooser`] cannot get it wrong, and one that breaks the rules is stopped
+//! and a trim do is kept here, once, so that a [`PageChooser`] cannot get it wrong, and one that breaks the rules is stopped
 //! with a message in place of a wrong result.
 
 use std::sync::Arc;
@@ -9,41 +9,42 @@ use std::sync::Arc;
 use destage_plan::PageNo;
 
 use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions, Veto,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionKind, EvictionUnit, EvictionVeto,
+    Evictions, PageAccess,
 };
 
 /// Chooses the pages that leave a buffer.
-pub trait Chooser: Send {
+pub trait PageChooser: Send {
     /// A page is accessed, which is `held` or not. The victims for it go into `victims`. Whether the page is let in; of a
     /// page that is held the answer does not matter.
     ///
     /// # Errors
     /// Why the run has to end. The chooser is not asked again.
-    fn access(&mut self, access: Access, held: bool, victims: &mut VictimList) -> Result<bool, Stop>;
+    fn access(&mut self, access: PageAccess, held: bool, victims: &mut VictimList) -> Result<bool, ChooserFailed>;
 
     /// A victim is to leave, as for a page that is about to come in.
     ///
     /// # Errors
     /// As [`Self::access`].
-    fn evict(&mut self, victims: &mut VictimList) -> Result<(), Stop>;
+    fn evict(&mut self, victims: &mut VictimList) -> Result<(), ChooserFailed>;
 
     /// Whether a page that is not held would be let in.
     ///
     /// # Errors
     /// As [`Self::access`].
-    fn admits(&self, access: Access) -> Result<bool, Stop>;
+    fn admits(&self, access: PageAccess) -> Result<bool, ChooserFailed>;
 
     /// The page has left without having been chosen: its content is no longer needed, or it was written past the buffer.
     ///
     /// # Errors
     /// As [`Self::access`].
-    fn trimmed(&mut self, page: PageNo) -> Result<(), Stop>;
+    fn trimmed(&mut self, page: PageNo) -> Result<(), ChooserFailed>;
 
     /// These pages were written, and are held as clean ones.
     ///
     /// # Errors
     /// As [`Self::access`].
-    fn cleaned(&mut self, pages: &[PageNo]) -> Result<(), Stop>;
+    fn cleaned(&mut self, pages: &[PageNo]) -> Result<(), ChooserFailed>;
 
     /// It broke the rules; the message says how.
     fn broke(&self, message: String);
@@ -51,9 +52,9 @@ pub trait Chooser: Send {
 
 /// A chooser has failed, and whoever made it knows why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stop;
+pub struct ChooserFailed;
 
-/// The victims that a [`Chooser`] names: units of pages.
+/// The victims that a [`PageChooser`] names: units of pages.
 #[derive(Clone, Debug, Default)]
 pub struct VictimList {
     pages: Vec<u64>,
@@ -96,7 +97,7 @@ pub struct ForeignPolicy {
 }
 
 /// Makes a chooser for a buffer of this size.
-pub type MakeChooser = Arc<dyn Fn(BufferConfig) -> Result<Box<dyn Chooser>, Stop> + Send + Sync>;
+pub type MakeChooser = Arc<dyn Fn(BufferConfig) -> Result<Box<dyn PageChooser>, ChooserFailed> + Send + Sync>;
 
 impl std::fmt::Debug for ForeignPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -106,7 +107,7 @@ impl std::fmt::Debug for ForeignPolicy {
 
 /// What is known of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum PageState {
     #[default]
     Away,
     Clean,
@@ -114,13 +115,13 @@ enum State {
 }
 
 /// The buffer around a chooser.
-pub struct Foreign {
-    chooser: Box<dyn Chooser>,
+pub struct ForeignBuffer {
+    chooser: Box<dyn PageChooser>,
     unit: EvictionUnit,
     capacity: u32,
     pages_per_block: u32,
     held: u32,
-    pages: Vec<State>,
+    pages: Vec<PageState>,
     victims: VictimList,
     /// It is not asked any more, and what the run says means nothing.
     failed: bool,
@@ -131,8 +132,8 @@ impl ForeignPolicy {
     ///
     /// # Errors
     /// Where the policy cannot be made; its maker knows why.
-    pub fn build(&self, config: BufferConfig) -> Result<Foreign, Stop> {
-        Ok(Foreign {
+    pub fn build(&self, config: BufferConfig) -> Result<ForeignBuffer, ChooserFailed> {
+        Ok(ForeignBuffer {
             chooser: (self.make)(config)?,
             unit: self.unit,
             capacity: config.capacity_pages,
@@ -145,13 +146,13 @@ impl ForeignPolicy {
     }
 }
 
-impl Foreign {
-    fn state(&self, page: PageNo) -> State {
+impl ForeignBuffer {
+    fn state(&self, page: PageNo) -> PageState {
         self.pages[page.0 as usize]
     }
 
     /// What a chooser answered, if it did.
-    fn heard<T>(&mut self, answer: Result<T, Stop>) -> Option<T> {
+    fn heard<T>(&mut self, answer: Result<T, ChooserFailed>) -> Option<T> {
         self.failed |= answer.is_err();
         answer.ok()
     }
@@ -188,17 +189,17 @@ impl Foreign {
         let (mut clean, mut dirty) = (Vec::new(), Vec::new());
         for &number in unit {
             let page = u32::try_from(number).ok().filter(|&page| (page as usize) < self.pages.len()).map(PageNo);
-            let state = page.map_or(State::Away, |page| self.state(page));
-            let Some(page) = page.filter(|_| state != State::Away) else {
+            let state = page.map_or(PageState::Away, |page| self.state(page));
+            let Some(page) = page.filter(|_| state != PageState::Away) else {
                 let accessed = coming.map_or_else(String::new, |page| format!(" at the access to page {}", page.0));
                 return Err(format!("evicts page {number}{accessed}, which is not in the buffer"));
             };
             if coming == Some(page) {
                 return Err(format!("evicts page {number} at the access to that page, which is a hit"));
             }
-            self.pages[page.0 as usize] = State::Away;
+            self.pages[page.0 as usize] = PageState::Away;
             self.held -= 1;
-            if state == State::Dirty { dirty.push(page) } else { clean.push(page) }
+            if state == PageState::Dirty { dirty.push(page) } else { clean.push(page) }
         }
         match (self.unit, &dirty[..], &clean[..]) {
             (EvictionUnit::Page, &[page], _) => out.page(EvictionKind::Flush, page),
@@ -215,7 +216,7 @@ impl Foreign {
 
     fn clean(&mut self, pages: &[PageNo], out: &mut Evictions) {
         for page in pages {
-            self.pages[page.0 as usize] = State::Clean;
+            self.pages[page.0 as usize] = PageState::Clean;
         }
         match self.unit {
             EvictionUnit::Page => pages.iter().for_each(|&page| out.page(EvictionKind::Clean, page)),
@@ -234,16 +235,16 @@ impl Foreign {
     }
 }
 
-impl Buffer for Foreign {
+impl BufferPolicy for ForeignBuffer {
     fn grow(&mut self, pages: u32) {
         if self.pages.len() < pages as usize {
-            self.pages.resize(pages as usize, State::Away);
+            self.pages.resize(pages as usize, PageState::Away);
         }
     }
 
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         _device: &D,
         _veto: &mut V,
         out: &mut Evictions,
@@ -252,13 +253,13 @@ impl Buffer for Foreign {
             return AccessOutcome::Bypassed;
         }
         let before = self.state(access.page);
-        let held = before != State::Away;
+        let held = before != PageState::Away;
         let answer = self.chooser.access(access, held, &mut self.victims);
         let Some(lets_in) = self.heard(answer) else { return AccessOutcome::Bypassed };
         if !self.give_up(Some(access.page), out) {
             return AccessOutcome::Bypassed;
         }
-        let after = if access.write || before == State::Dirty { State::Dirty } else { State::Clean };
+        let after = if access.write || before == PageState::Dirty { PageState::Dirty } else { PageState::Clean };
         if held {
             self.pages[access.page.0 as usize] = after;
             return AccessOutcome::Hit;
@@ -279,7 +280,7 @@ impl Buffer for Foreign {
         AccessOutcome::Inserted
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, _veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, _device: &D, _veto: &mut V, out: &mut Evictions) -> bool {
         if self.failed || self.held == 0 {
             return false;
         }
@@ -294,22 +295,22 @@ impl Buffer for Foreign {
         self.held < before
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle | BufferNotice::Resume { .. } => {}
             BufferNotice::Destage { page, .. } => {
-                if self.state(page) == State::Dirty {
+                if self.state(page) == PageState::Dirty {
                     self.clean(&[page], out);
                 }
             }
             BufferNotice::Flush => {
-                let dirty = (0..).zip(&self.pages).filter(|(_, state)| **state == State::Dirty);
+                let dirty = (0..).zip(&self.pages).filter(|(_, state)| **state == PageState::Dirty);
                 let dirty: Vec<_> = dirty.map(|(page, _)| PageNo(page)).collect();
                 self.clean(&dirty, out);
             }
             BufferNotice::Trim { page } => {
-                if self.state(page) != State::Away {
-                    self.pages[page.0 as usize] = State::Away;
+                if self.state(page) != PageState::Away {
+                    self.pages[page.0 as usize] = PageState::Away;
                     self.held -= 1;
                     out.page(EvictionKind::Drop, page);
                     if !self.failed {
@@ -321,8 +322,8 @@ impl Buffer for Foreign {
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
-        !self.failed && self.state(access.page) == State::Away && self.chooser.admits(access).unwrap_or(false)
+    fn admits(&self, access: PageAccess) -> bool {
+        !self.failed && self.state(access.page) == PageState::Away && self.chooser.admits(access).unwrap_or(false)
     }
 
     fn len(&self) -> u32 {

@@ -19,12 +19,13 @@
 
 use destage_plan::PageNo;
 
-use super::layers::{LayerInfo, Over};
-use super::multi_eviction::{Channels, ChannelsAside};
+use super::layers::{LayerBase, LayerInfo};
+use super::multi_eviction::{ChannelsAside, WriteChannels};
 use super::page_lists::PageLists;
-use super::parking::Linked as _;
+use super::parking::LinkedList as _;
 use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, Evictions, PolicyError, Veto,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionKind, EvictionVeto, Evictions,
+    PageAccess, PolicyError,
 };
 
 /// What the gate is.
@@ -35,7 +36,7 @@ pub(super) const LAYER: LayerInfo = LayerInfo {
             filled the pages are programmed at the same time, one through each channel. The gate is part of the \
             buffer's capacity, and pages in it are still hit.",
     paper: "gating buffer, ESTIMedia 2011, as described by CAWR §III",
-    over: Over::Pages,
+    over: LayerBase::Pages,
     unit: None,
     chooses_channels: true,
     avoids_collection: false,
@@ -48,22 +49,22 @@ pub(super) const LAYER: LayerInfo = LayerInfo {
 const GATE: u32 = 0;
 
 /// A policy with a gate below it.
-pub(super) struct Gate<B> {
+pub(super) struct GatedBuffer<B> {
     inner: B,
     capacity: u32,
-    channels: Channels,
+    channels: WriteChannels,
     slots: PageLists,
     /// What the policy inside gave up.
     victims: Evictions,
     memory_accesses: u64,
 }
 
-impl<B: Buffer> Gate<B> {
+impl<B: BufferPolicy> GatedBuffer<B> {
     pub(super) fn new(config: BufferConfig, inner: B) -> Result<Self, PolicyError> {
         Ok(Self {
             inner,
             capacity: config.capacity_pages,
-            channels: Channels::new(config)?,
+            channels: WriteChannels::new(config)?,
             slots: PageLists::new(1),
             victims: Evictions::default(),
             memory_accesses: 0,
@@ -102,7 +103,7 @@ impl<B: Buffer> Gate<B> {
     }
 }
 
-impl<B: Buffer> Buffer for Gate<B> {
+impl<B: BufferPolicy> BufferPolicy for GatedBuffer<B> {
     fn grow(&mut self, pages: u32) {
         self.inner.grow(pages);
         self.slots.grow(pages);
@@ -114,9 +115,9 @@ impl<B: Buffer> Buffer for Gate<B> {
     }
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -131,7 +132,7 @@ impl<B: Buffer> Buffer for Gate<B> {
         self.inner.access(access, device, &mut ChannelsAside(veto), out)
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         self.channels.look(veto);
         while self.slots.len() < self.channels.width() {
             if self.inner.is_empty() || !self.inner.evict(device, &mut ChannelsAside(veto), &mut self.victims) {
@@ -144,7 +145,13 @@ impl<B: Buffer> Buffer for Gate<B> {
         self.slots.len() > 0 && self.channels.permits(veto) && self.open(out)
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        notice: BufferNotice,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) {
         self.channels.open_all();
         match notice {
             BufferNotice::GcEnd { .. } => return,
@@ -173,7 +180,7 @@ impl<B: Buffer> Buffer for Gate<B> {
         self.victims.clear();
     }
 
-    fn admits(&self, access: Access) -> bool {
+    fn admits(&self, access: PageAccess) -> bool {
         self.slots.find(access.page) == 0 && self.inner.admits(access)
     }
 

@@ -8,16 +8,16 @@ use destage_plan::{Element, PageNo, ParamSpec, Params};
 
 use super::cave_blocks::{self, CaveBlocks};
 use super::cawr_blocks::{self, CawrBlocks};
-use super::gate::{self, Gate};
+use super::gate::{self, GatedBuffer};
 use super::gcar::{GCAR, Gcar};
 use super::{
-    Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Candidate, DeviceView, EvictionUnit, Evictions,
-    Exhausted, GcCounters, NoVeto, PolicyError, Veto,
+    AccessOutcome, BlockBorder, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionCandidate, EvictionUnit,
+    EvictionVeto, Evictions, GcCounters, NoVeto, PageAccess, PolicyError, WhenExhausted,
 };
 
 /// Which policies a layer can be put around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
+pub enum LayerBase {
     /// All that hold pages.
     Any,
     /// Those that evict pages.
@@ -38,7 +38,7 @@ pub struct LayerInfo {
     /// Where it comes from.
     pub paper: &'static str,
     /// What it can be put around.
-    pub over: Over,
+    pub over: LayerBase,
     /// What is evicted at once, where it is not what the policy inside evicts.
     pub unit: Option<EvictionUnit>,
     /// It says through which channel each page is programmed.
@@ -58,12 +58,12 @@ pub struct LayerInfo {
 pub(super) const LAYERS: &[LayerInfo] = &[GCAR, gate::LAYER, cave_blocks::LAYER, cawr_blocks::LAYER];
 
 /// A policy with layers around it.
-pub struct Composed(Box<dyn Erased>);
+pub struct ComposedPolicy(Box<dyn ErasedBuffer>);
 
-impl Composed {
+impl ComposedPolicy {
     /// Puts the layers around `base`, which gives up a `unit` at once. `params` has those of each
     /// layer.
-    pub(super) fn new<B: Buffer + Send + 'static>(
+    pub(super) fn new<B: BufferPolicy + Send + 'static>(
         layers: &[&LayerInfo],
         params: &[Params],
         config: BufferConfig,
@@ -82,7 +82,7 @@ impl Composed {
     }
 
     /// Puts one layer around `inner`.
-    fn around<B: Buffer + Send + 'static>(
+    fn around<B: BufferPolicy + Send + 'static>(
         layer: &LayerInfo,
         params: &Params,
         config: BufferConfig,
@@ -91,7 +91,7 @@ impl Composed {
     ) -> Result<Self, PolicyError> {
         Ok(Self(match layer.name {
             "gcar" => Box::new(Gcar::new(config, params, unit, inner)?),
-            "gate" => Box::new(Gate::new(config, inner)?),
+            "gate" => Box::new(GatedBuffer::new(config, inner)?),
             "cave" => Box::new(CaveBlocks::new(config, params, inner)?),
             "cawr" => Box::new(CawrBlocks::new(config, inner)?),
             other => unreachable!("{other} is listed and not built"),
@@ -99,17 +99,17 @@ impl Composed {
     }
 }
 
-/// A [`Buffer`] without generic methods.
-trait Erased: Send {
+/// A [`BufferPolicy`] without generic methods.
+trait ErasedBuffer: Send {
     fn grow(&mut self, pages: u32);
     fn prefetch(&self, page: PageNo) -> u32;
     fn leaves_next(&self, most: usize, name: &mut dyn FnMut(PageNo));
     fn compares_addresses(&self) -> bool;
-    fn learn_borders(&mut self, borders: &[Border]);
-    fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> AccessOutcome;
+    fn learn_borders(&mut self, borders: &[BlockBorder]);
+    fn access(&mut self, access: PageAccess, device: &dyn DeviceView, out: &mut Evictions) -> AccessOutcome;
     fn access_vetoed(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &dyn DeviceView,
         veto: &mut dyn ErasedVeto,
         out: &mut Evictions,
@@ -124,84 +124,84 @@ trait Erased: Send {
         veto: &mut dyn ErasedVeto,
         out: &mut Evictions,
     );
-    fn admits(&self, access: Access) -> bool;
+    fn admits(&self, access: PageAccess) -> bool;
     fn len(&self) -> u32;
     fn memory_accesses(&self) -> u64;
     fn watches_collection(&self) -> bool;
     fn gc_counters(&self) -> Option<GcCounters>;
 }
 
-/// A [`Veto`] without constants.
+/// A [`EvictionVeto`] without constants.
 trait ErasedVeto {
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element>;
+    fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element>;
     fn avoids(&mut self, channel: u32) -> bool;
-    fn exhausted(&mut self) -> Exhausted;
+    fn exhausted(&mut self) -> WhenExhausted;
 }
 
-impl<V: Veto> ErasedVeto for V {
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
-        Veto::passes_over(self, candidate)
+impl<V: EvictionVeto> ErasedVeto for V {
+    fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element> {
+        EvictionVeto::passes_over(self, candidate)
     }
     fn avoids(&mut self, channel: u32) -> bool {
-        Veto::avoids(self, channel)
+        EvictionVeto::avoids(self, channel)
     }
-    fn exhausted(&mut self) -> Exhausted {
-        Veto::exhausted(self)
+    fn exhausted(&mut self) -> WhenExhausted {
+        EvictionVeto::exhausted(self)
     }
 }
 
 /// An active veto behind a pointer.
-struct Behind<'a>(&'a mut dyn ErasedVeto);
+struct BoxedVeto<'a>(&'a mut dyn ErasedVeto);
 
-impl Veto for Behind<'_> {
+impl EvictionVeto for BoxedVeto<'_> {
     const ACTIVE: bool = true;
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
+    fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element> {
         self.0.passes_over(candidate)
     }
     fn avoids(&mut self, channel: u32) -> bool {
         self.0.avoids(channel)
     }
-    fn exhausted(&mut self) -> Exhausted {
+    fn exhausted(&mut self) -> WhenExhausted {
         self.0.exhausted()
     }
 }
 
-impl<B: Buffer + Send> Erased for B {
+impl<B: BufferPolicy + Send> ErasedBuffer for B {
     fn grow(&mut self, pages: u32) {
-        Buffer::grow(self, pages);
+        BufferPolicy::grow(self, pages);
     }
     fn prefetch(&self, page: PageNo) -> u32 {
-        Buffer::prefetch(self, page)
+        BufferPolicy::prefetch(self, page)
     }
     fn leaves_next(&self, most: usize, mut name: &mut dyn FnMut(PageNo)) {
-        Buffer::leaves_next(self, most, &mut name);
+        BufferPolicy::leaves_next(self, most, &mut name);
     }
     fn compares_addresses(&self) -> bool {
-        Buffer::compares_addresses(self)
+        BufferPolicy::compares_addresses(self)
     }
-    fn learn_borders(&mut self, borders: &[Border]) {
-        Buffer::learn_borders(self, borders);
+    fn learn_borders(&mut self, borders: &[BlockBorder]) {
+        BufferPolicy::learn_borders(self, borders);
     }
-    fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> AccessOutcome {
-        Buffer::access(self, access, &device, &mut NoVeto, out)
+    fn access(&mut self, access: PageAccess, device: &dyn DeviceView, out: &mut Evictions) -> AccessOutcome {
+        BufferPolicy::access(self, access, &device, &mut NoVeto, out)
     }
     fn access_vetoed(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &dyn DeviceView,
         veto: &mut dyn ErasedVeto,
         out: &mut Evictions,
     ) -> AccessOutcome {
-        Buffer::access(self, access, &device, &mut Behind(veto), out)
+        BufferPolicy::access(self, access, &device, &mut BoxedVeto(veto), out)
     }
     fn evict(&mut self, device: &dyn DeviceView, out: &mut Evictions) -> bool {
-        Buffer::evict(self, &device, &mut NoVeto, out)
+        BufferPolicy::evict(self, &device, &mut NoVeto, out)
     }
     fn evict_vetoed(&mut self, device: &dyn DeviceView, veto: &mut dyn ErasedVeto, out: &mut Evictions) -> bool {
-        Buffer::evict(self, &device, &mut Behind(veto), out)
+        BufferPolicy::evict(self, &device, &mut BoxedVeto(veto), out)
     }
     fn notify(&mut self, notice: BufferNotice, device: &dyn DeviceView, out: &mut Evictions) {
-        Buffer::notify(self, notice, &device, &mut NoVeto, out);
+        BufferPolicy::notify(self, notice, &device, &mut NoVeto, out);
     }
     fn notify_vetoed(
         &mut self,
@@ -210,26 +210,26 @@ impl<B: Buffer + Send> Erased for B {
         veto: &mut dyn ErasedVeto,
         out: &mut Evictions,
     ) {
-        Buffer::notify(self, notice, &device, &mut Behind(veto), out);
+        BufferPolicy::notify(self, notice, &device, &mut BoxedVeto(veto), out);
     }
-    fn admits(&self, access: Access) -> bool {
-        Buffer::admits(self, access)
+    fn admits(&self, access: PageAccess) -> bool {
+        BufferPolicy::admits(self, access)
     }
     fn len(&self) -> u32 {
-        Buffer::len(self)
+        BufferPolicy::len(self)
     }
     fn memory_accesses(&self) -> u64 {
-        Buffer::memory_accesses(self)
+        BufferPolicy::memory_accesses(self)
     }
     fn watches_collection(&self) -> bool {
-        Buffer::watches_collection(self)
+        BufferPolicy::watches_collection(self)
     }
     fn gc_counters(&self) -> Option<GcCounters> {
-        Buffer::gc_counters(self)
+        BufferPolicy::gc_counters(self)
     }
 }
 
-impl Buffer for Composed {
+impl BufferPolicy for ComposedPolicy {
     fn grow(&mut self, pages: u32) {
         self.0.grow(pages);
     }
@@ -238,7 +238,7 @@ impl Buffer for Composed {
         self.0.compares_addresses()
     }
 
-    fn learn_borders(&mut self, borders: &[Border]) {
+    fn learn_borders(&mut self, borders: &[BlockBorder]) {
         self.0.learn_borders(borders);
     }
 
@@ -252,9 +252,9 @@ impl Buffer for Composed {
     }
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -262,11 +262,17 @@ impl Buffer for Composed {
         if V::ACTIVE { self.0.access_vetoed(access, device, veto, out) } else { self.0.access(access, device, out) }
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         if V::ACTIVE { self.0.evict_vetoed(device, veto, out) } else { self.0.evict(device, out) }
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        notice: BufferNotice,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) {
         if V::ACTIVE {
             self.0.notify_vetoed(notice, device, veto, out);
         } else {
@@ -274,7 +280,7 @@ impl Buffer for Composed {
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
+    fn admits(&self, access: PageAccess) -> bool {
         self.0.admits(access)
     }
 

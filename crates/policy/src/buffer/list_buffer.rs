@@ -5,17 +5,17 @@
 //!
 //! A search under a veto goes over the lists in *turns*, each for pages that earlier turns leave
 //! alone. A page that is passed over keeps its place, since it still counts for a window or is
-//! moved by a second chance. So each turn remembers how far it has come (see [`Searched`]), and a
+//! moved by a second chance. So each turn remembers how far it has come (see [`SearchedPart`]), and a
 //! long veto costs a question a page.
 
 use destage_plan::{Element, PageNo, Params};
 
 use super::options::caches_reads;
-use super::page_lists::{Frame, PageLists};
-use super::searched::{PARKED, Parked, Searched};
+use super::page_lists::{ListFrame, PageLists};
+use super::searched::{PARKED, ParkedFrames, SearchedPart};
 use super::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, Evictions, Exhausted,
-    PolicyError, PolicyInfo, Registered, Veto,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionKind, EvictionVeto, Evictions,
+    PageAccess, PolicyError, PolicyInfo, RegisteredPolicy, WhenExhausted,
 };
 
 /// The list to whose front a page moves when it is used.
@@ -51,17 +51,17 @@ pub(super) trait ListPolicy: Sized + Send + 'static {
 
     /// Takes note of an access before anything is done about it.
     #[inline]
-    fn note_access(&mut self, _access: Access, _is_hit: bool) {}
+    fn note_access(&mut self, _access: PageAccess, _is_hit: bool) {}
 
     /// Lets a page in that is not held.
     #[inline(always)]
-    fn insert(&self, lists: &mut PageLists, access: Access) {
+    fn insert(&self, lists: &mut PageLists, access: PageAccess) {
         lists.insert(RECENT, access.page, access.write);
     }
 
     /// Marks a page that is used again.
     #[inline]
-    fn mark_used(&self, _frame: &mut Frame) {}
+    fn mark_used(&self, _frame: &mut ListFrame) {}
 
     /// Takes note that a page is about to leave its place, used, moved or given up.
     #[inline]
@@ -88,7 +88,7 @@ pub(super) trait ListPolicy: Sized + Send + 'static {
 
     /// Returns true if a turn may choose a page that no veto holds.
     #[inline]
-    fn may_leave(&self, _turn: usize, _frame: &Frame) -> bool {
+    fn may_leave(&self, _turn: usize, _frame: &ListFrame) -> bool {
         true
     }
 
@@ -100,7 +100,7 @@ pub(super) trait ListPolicy: Sized + Send + 'static {
 
     /// Searches for a victim under a veto by another order than a list's, before the first turn.
     #[inline]
-    fn victim_before_turns<V: Veto>(&self, _pages: &mut BufferedPages, _veto: &mut V) -> Option<u32> {
+    fn victim_before_turns<V: EvictionVeto>(&self, _pages: &mut BufferedPages, _veto: &mut V) -> Option<u32> {
         None
     }
 
@@ -117,10 +117,10 @@ pub(super) struct BufferedPages {
     /// Memory accesses of the published algorithm; [`ListBuffer`] counts those of hits and
     /// insertions.
     pub(super) memory_accesses: u64,
-    parked: Parked,
+    parked: ParkedFrames,
     /// For each turn the pages that are parked, or that it leaves alone; then those of [`RECENT`]
     /// that [`Self::move_passed`] leaves where they are.
-    passed: [Searched; MOST_TURNS + 1],
+    passed: [SearchedPart; MOST_TURNS + 1],
 }
 
 impl BufferedPages {
@@ -129,8 +129,10 @@ impl BufferedPages {
             lists: PageLists::new(lists),
             capacity,
             memory_accesses: 0,
-            parked: Parked::default(),
-            passed: std::array::from_fn(|turn| Searched::new(turns.get(turn).copied().unwrap_or(RECENT), 2 << turn)),
+            parked: ParkedFrames::default(),
+            passed: std::array::from_fn(|turn| {
+                SearchedPart::new(turns.get(turn).copied().unwrap_or(RECENT), 2 << turn)
+            }),
         }
     }
 
@@ -145,7 +147,7 @@ impl BufferedPages {
 
     /// Moves on what a published search moves on if it goes over all pages that a turn over
     /// [`RECENT`] has passed. `list_of` names the list to which a page moves, if it does.
-    pub(super) fn move_passed(&mut self, turn: usize, list_of: impl Fn(&Frame) -> Option<u32>) {
+    pub(super) fn move_passed(&mut self, turn: usize, list_of: impl Fn(&ListFrame) -> Option<u32>) {
         while let Some(frame) = self.passed[SETTLED].next(&self.lists) {
             if !self.passed[turn].has(&self.lists, frame) {
                 break;
@@ -166,7 +168,7 @@ impl BufferedPages {
     /// Returns true if the page may leave; it is parked if the veto passes it over, and may not
     /// leave if it is parked already.
     #[inline]
-    pub(super) fn lets_leave<V: Veto>(&mut self, frame: u32, veto: &mut V) -> bool {
+    pub(super) fn lets_leave<V: EvictionVeto>(&mut self, frame: u32, veto: &mut V) -> bool {
         self.parked.lets_leave(&mut self.lists, frame, veto)
     }
 
@@ -208,7 +210,7 @@ pub(super) struct ListBuffer<P> {
     policy: P,
 }
 
-impl<P: ListPolicy> Registered for ListBuffer<P> {
+impl<P: ListPolicy> RegisteredPolicy for ListBuffer<P> {
     const INFO: PolicyInfo = P::INFO;
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
@@ -224,11 +226,11 @@ impl<P: ListPolicy> ListBuffer<P> {
     /// Returns the frame to give up, or `None` if every page is vetoed and the access shall bypass,
     /// or none is held.
     #[inline]
-    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
+    fn victim<V: EvictionVeto>(&mut self, veto: &mut V) -> Option<u32> {
         if V::ACTIVE { self.victim_under(veto) } else { self.policy.published_victim(&mut self.pages) }
     }
 
-    fn victim_under<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
+    fn victim_under<V: EvictionVeto>(&mut self, veto: &mut V) -> Option<u32> {
         if let Some(frame) = self.policy.victim_before_turns(&mut self.pages, veto) {
             return Some(frame);
         }
@@ -238,7 +240,7 @@ impl<P: ListPolicy> ListBuffer<P> {
                 return Some(frame);
             }
         }
-        if self.pages.lists.len() == 0 || veto.exhausted() == Exhausted::Bypass {
+        if self.pages.lists.len() == 0 || veto.exhausted() == WhenExhausted::Bypass {
             return None;
         }
         self.policy.published_victim(&mut self.pages)
@@ -246,7 +248,7 @@ impl<P: ListPolicy> ListBuffer<P> {
 
     /// Goes on with a turn to the first page that it may choose and that the veto lets leave.
     #[inline]
-    fn search<V: Veto>(&mut self, turn: usize, veto: &mut V) -> Option<u32> {
+    fn search<V: EvictionVeto>(&mut self, turn: usize, veto: &mut V) -> Option<u32> {
         let Self { pages: BufferedPages { lists, parked, passed, .. }, policy, .. } = self;
         let (passed, reach) = (&mut passed[turn], policy.reach(turn));
         while passed.len() < reach {
@@ -297,7 +299,7 @@ impl<P: ListPolicy> ListBuffer<P> {
     }
 }
 
-impl<P: ListPolicy> Buffer for ListBuffer<P> {
+impl<P: ListPolicy> BufferPolicy for ListBuffer<P> {
     fn grow(&mut self, pages: u32) {
         self.pages.lists.grow(pages);
         self.policy.grow(pages);
@@ -315,9 +317,9 @@ impl<P: ListPolicy> Buffer for ListBuffer<P> {
     }
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -351,7 +353,7 @@ impl<P: ListPolicy> Buffer for ListBuffer<P> {
     }
 
     #[inline]
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         let Some(frame) = self.victim(veto) else { return false };
         self.policy.note_eviction(&mut self.pages, frame);
         if V::ACTIVE {
@@ -361,7 +363,7 @@ impl<P: ListPolicy> Buffer for ListBuffer<P> {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
             BufferNotice::Resume { element } => self.resume(element),
@@ -393,7 +395,7 @@ impl<P: ListPolicy> Buffer for ListBuffer<P> {
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
+    fn admits(&self, access: PageAccess) -> bool {
         self.pages.lists.find(access.page) == 0 && (access.write || self.is_caching_reads)
     }
 

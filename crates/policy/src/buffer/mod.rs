@@ -1,11 +1,11 @@
 //! Buffers inside an SSD, above its flash translation layer.
 //!
-//! These are too hot for plans: a [`Buffer`] answers each page access at once, and what must leave
+//! These are too hot for plans: a [`BufferPolicy`] answers each page access at once, and what must leave
 //! goes into the caller's reused [`Evictions`]. Everything is statically dispatched; [`NoVeto`] and
 //! [`NoDevice`] compile away.
 //!
 //! A policy that writes to several channels at once puts all pages of the multi-eviction into one
-//! group ([`Evictions::spread`]). `GCaR` is a [`Veto`] around any buffer, which asks it at the
+//! group ([`Evictions::spread`]). `GCaR` is a [`EvictionVeto`] around any buffer, which asks it at the
 //! point where its own scan would choose, parks what was passed over, and takes it back upon
 //! [`BufferNotice::Resume`].
 
@@ -39,12 +39,14 @@ mod size_set;
 use destage_plan::{Element, PageNo};
 
 pub use error::PolicyError;
-pub use evictions::{EvictionKind, Evictions, Group, Wait};
-pub use foreign::{Chooser, Foreign, ForeignPolicy, MakeChooser, Stop, VictimList};
+pub use evictions::{EvictionGroup, EvictionKind, Evictions, FrameWait};
+pub use foreign::{ChooserFailed, ForeignBuffer, ForeignPolicy, MakeChooser, PageChooser, VictimList};
 pub use gcar::{GcCounters, Gcar};
-pub use layers::{Composed, LayerInfo, Over};
+pub use layers::{ComposedPolicy, LayerBase, LayerInfo};
 pub use policies::policies;
-pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, canonical, info, layers};
+pub use registry::{
+    BuiltPolicy, EvictionUnit, PolicyInfo, PolicyVisitor, RegisteredPolicy, build, canonical, info, layers,
+};
 
 /// No block: what an eviction is for when no page comes in.
 const NO_BLOCK: u32 = u32::MAX;
@@ -63,14 +65,14 @@ pub struct BufferConfig {
 
 /// One page access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct PageAccess {
     /// The page.
     pub page: PageNo,
     /// A write makes the page dirty.
     pub write: bool,
 }
 
-impl Access {
+impl PageAccess {
     /// A read of `page`.
     pub const fn read(page: u32) -> Self {
         Self { page: PageNo(page), write: false }
@@ -84,7 +86,7 @@ impl Access {
 
 /// Two blocks that lie beside each other in the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Border {
+pub struct BlockBorder {
     /// The number of the block with the lower addresses.
     pub before: u32,
     /// The number of the block whose first page comes right after the last one of `before`.
@@ -111,9 +113,9 @@ pub enum BufferNotice {
         /// The element.
         element: Element,
     },
-    /// What a [`Veto`] passed over for this element is to be considered again.
+    /// What a [`EvictionVeto`] passed over for this element is to be considered again.
     Resume {
-        /// The element, as [`Veto::passes_over`] named it.
+        /// The element, as [`EvictionVeto::passes_over`] named it.
         element: Element,
     },
     /// Write back the unit (page or block) that holds this page, if it holds a dirty page; nothing
@@ -203,7 +205,7 @@ impl DeviceView for NoDevice {
 
 /// What a policy is about to evict.
 #[derive(Clone, Copy, Debug)]
-pub enum Candidate<'a> {
+pub enum EvictionCandidate<'a> {
     /// One page.
     Page {
         /// The page.
@@ -226,7 +228,7 @@ pub enum Candidate<'a> {
 
 /// What a policy does once every unit it could evict has been vetoed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exhausted {
+pub enum WhenExhausted {
     /// Evict what it would have evicted without a veto.
     TakeBase,
     /// Evict nothing; the access bypasses the buffer.
@@ -234,29 +236,29 @@ pub enum Exhausted {
 }
 
 /// A say in each eviction, asked at the point where the policy's own scan would choose.
-pub trait Veto {
+pub trait EvictionVeto {
     /// `false` where the veto can never object, so that its code vanishes.
     const ACTIVE: bool;
     /// The element for whose sake the policy must pass this candidate over and look on; `None` if
     /// it may leave. The objection holds until [`BufferNotice::Resume`] for that element, or until
     /// the candidate is accessed, loses a page to a trim, or is cleaned: till then the policy need
     /// not ask about it again. The number behind the last element may stand for all of them.
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element>;
+    fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element>;
     /// Whether nothing shall be programmed through this channel now, for policies that choose the
     /// channel.
     fn avoids(&mut self, channel: u32) -> bool;
     /// Asked once all candidates were passed over.
-    fn exhausted(&mut self) -> Exhausted;
+    fn exhausted(&mut self) -> WhenExhausted;
 }
 
 /// Every candidate is welcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoVeto;
 
-impl Veto for NoVeto {
+impl EvictionVeto for NoVeto {
     const ACTIVE: bool = false;
     #[inline]
-    fn passes_over(&mut self, _candidate: Candidate<'_>) -> Option<Element> {
+    fn passes_over(&mut self, _candidate: EvictionCandidate<'_>) -> Option<Element> {
         None
     }
     #[inline]
@@ -264,8 +266,8 @@ impl Veto for NoVeto {
         false
     }
     #[inline]
-    fn exhausted(&mut self) -> Exhausted {
-        Exhausted::TakeBase
+    fn exhausted(&mut self) -> WhenExhausted {
+        WhenExhausted::TakeBase
     }
 }
 
@@ -277,7 +279,7 @@ impl Veto for NoVeto {
 ///
 /// A buffer is used with a veto from its first access on, or never: a policy need not keep for
 /// [`NoVeto`] what it needs to take back in order what a veto passed over.
-pub trait Buffer {
+pub trait BufferPolicy {
     /// Makes room for the pages `0..pages`. The caller grows the page space before it names a page
     /// beyond it, in an access or in a notice.
     fn grow(&mut self, pages: u32);
@@ -305,14 +307,14 @@ pub trait Buffer {
     /// first access, these and those named in earlier calls are the only ones; without a call
     /// blocks are numbered by address. The caller tells of a border before it accesses a page of
     /// the block that it numbered last, and each once.
-    fn learn_borders(&mut self, borders: &[Border]) {
+    fn learn_borders(&mut self, borders: &[BlockBorder]) {
         let _ = borders;
     }
 
     /// Accesses one page. What must leave for it is appended to `out`, which the caller empties.
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -321,14 +323,20 @@ pub trait Buffer {
     /// Gives up one victim, as for a page that is about to come in. Returns whether anything left;
     /// nothing does if the buffer is empty, or if every candidate is vetoed and the access shall
     /// bypass.
-    fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool;
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool;
 
     /// Tells the buffer what happened beside accesses.
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions);
+    fn notify<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        notice: BufferNotice,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    );
 
     /// Whether the access would let its page in, for which there has to be room: a miss that the
     /// policy admits.
-    fn admits(&self, access: Access) -> bool;
+    fn admits(&self, access: PageAccess) -> bool;
 
     /// Pages held; never more than the capacity.
     fn len(&self) -> u32;

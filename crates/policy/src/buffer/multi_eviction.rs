@@ -1,18 +1,20 @@
 //! The one mechanism by which several pages are written at the same time, each through a channel of
 //! its own (specs §6).
 //!
-//! [`Channels`] says which channels a multi-eviction goes through and gives them out in turn; what
+//! [`WriteChannels`] says which channels a multi-eviction goes through and gives them out in turn; what
 //! is written leaves with [`Evictions::spread`]. A multi-eviction is as wide as there are channels.
 //!
 //! Under a veto the channels that it avoids are left out, and a multi-eviction is as wide as there
 //! are channels left. Where it avoids all of them the policy goes on as without it up to the point
-//! where it would program; there it asks what to do ([`Channels::permits`]) and programs through
+//! where it would program; there it asks what to do ([`WriteChannels::permits`]) and programs through
 //! all of them, or nothing. What was passed over or collected till then stays buffered and is
 //! written by the next multi-eviction that its channel takes part in.
 
 use destage_plan::{Element, PageNo};
 
-use super::{BufferConfig, Candidate, EvictionKind, Evictions, Exhausted, NoVeto, PolicyError, Veto};
+use super::{
+    BufferConfig, EvictionCandidate, EvictionKind, EvictionVeto, Evictions, NoVeto, PolicyError, WhenExhausted,
+};
 
 /// The most channels that can be told apart: lists are numbered by the `u16` of a channel, and some
 /// are not channels'.
@@ -20,7 +22,7 @@ const MOST: u32 = u16::MAX as u32 - 7;
 
 /// The channels that a policy writes through.
 #[derive(Clone, Debug)]
-pub(super) struct Channels {
+pub(super) struct WriteChannels {
     /// Whether the channel is left out for now.
     avoided: Vec<bool>,
     /// Channels not left out, at least one.
@@ -31,7 +33,7 @@ pub(super) struct Channels {
     next: u32,
 }
 
-impl Channels {
+impl WriteChannels {
     /// The channels of the device, all open.
     pub(super) fn new(config: BufferConfig) -> Result<Self, PolicyError> {
         let channels = config.elements;
@@ -49,7 +51,7 @@ impl Channels {
 
     /// Asks which channels to leave out of the coming multi-eviction.
     #[inline]
-    pub(super) fn look<V: Veto>(&mut self, veto: &mut V) {
+    pub(super) fn look<V: EvictionVeto>(&mut self, veto: &mut V) {
         if V::ACTIVE {
             self.open = 0;
             for (channel, avoided) in (0..).zip(&mut self.avoided) {
@@ -91,8 +93,8 @@ impl Channels {
 
     /// Whether something may be programmed; asks the veto where it avoids all channels.
     #[inline]
-    pub(super) fn permits<V: Veto>(&self, veto: &mut V) -> bool {
-        !self.closed || veto.exhausted() == Exhausted::TakeBase
+    pub(super) fn permits<V: EvictionVeto>(&self, veto: &mut V) -> bool {
+        !self.closed || veto.exhausted() == WhenExhausted::TakeBase
     }
 
     /// The next channel in turn that takes part.
@@ -122,14 +124,14 @@ impl Channels {
 /// or kept out of the buffer. Where dirty pages go is up to the layer, which asks about channels.
 pub(super) struct ChannelsAside<'a, V>(pub(super) &'a mut V);
 
-impl<V: Veto> Veto for ChannelsAside<'_, V> {
+impl<V: EvictionVeto> EvictionVeto for ChannelsAside<'_, V> {
     const ACTIVE: bool = V::ACTIVE;
 
     #[inline]
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
+    fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element> {
         let asked = match candidate {
-            Candidate::Page { dirty, .. } => !dirty,
-            Candidate::Block { dirty, padded, .. } => padded || dirty.iter().all(|&word| word == 0),
+            EvictionCandidate::Page { dirty, .. } => !dirty,
+            EvictionCandidate::Block { dirty, padded, .. } => padded || dirty.iter().all(|&word| word == 0),
         };
         if asked { self.0.passes_over(candidate) } else { None }
     }
@@ -138,7 +140,7 @@ impl<V: Veto> Veto for ChannelsAside<'_, V> {
         self.0.avoids(channel)
     }
 
-    fn exhausted(&mut self) -> Exhausted {
+    fn exhausted(&mut self) -> WhenExhausted {
         self.0.exhausted()
     }
 }

@@ -1,18 +1,18 @@
 //! Which page comes right before another in the address space, for policies that look across the
 //! borders of blocks.
 
-use super::{Border, NO_BLOCK};
+use super::{BlockBorder, NO_BLOCK};
 
 /// The order of pages by address.
 #[derive(Clone, Debug)]
-pub(super) struct Neighbours {
+pub(super) struct AddressOrder {
     pages_per_block: u32,
     /// Block → the one right before it, [`NO_BLOCK`] or nothing where none is known; `None` where
     /// numbers are addresses.
     before: Option<Vec<u32>>,
 }
 
-impl Neighbours {
+impl AddressOrder {
     /// Pages are numbered by address.
     pub(super) fn new(pages_per_block: u32) -> Self {
         Self { pages_per_block, before: None }
@@ -20,7 +20,7 @@ impl Neighbours {
 
     /// Pages are so only within their blocks; these blocks, and those told of before, lie beside
     /// each other.
-    pub(super) fn learn(&mut self, borders: &[Border]) {
+    pub(super) fn learn(&mut self, borders: &[BlockBorder]) {
         let before = self.before.get_or_insert_default();
         for border in borders {
             let after = border.after as usize;
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn numbers_are_addresses_until_borders_are_told() {
-        let mut neighbours = Neighbours::new(4);
+        let mut neighbours = AddressOrder::new(4);
         assert_eq!(
             [0, 1, 4, u32::MAX].map(|page| neighbours.before(page)),
             [None, Some(0), Some(3), Some(u32::MAX - 1)]
@@ -61,12 +61,12 @@ mod tests {
             [None, Some(0), Some(2), None, Some(4), None]
         );
         // Blocks 2, 0, 1 by address, told in two parts.
-        neighbours.learn(&[Border { before: 2, after: 0 }]);
-        neighbours.learn(&[Border { before: 0, after: 1 }]);
+        neighbours.learn(&[BlockBorder { before: 2, after: 0 }]);
+        neighbours.learn(&[BlockBorder { before: 0, after: 1 }]);
         assert_eq!([0, 4, 5, 8].map(|page| neighbours.before(page)), [Some(11), Some(3), Some(4), None]);
         // Blocks of one page.
-        let mut pages = Neighbours::new(1);
-        pages.learn(&[Border { before: 7, after: 3 }]);
+        let mut pages = AddressOrder::new(1);
+        pages.learn(&[BlockBorder { before: 7, after: 3 }]);
         assert_eq!([0, 3, 4].map(|page| pages.before(page)), [None, Some(7), None]);
     }
 }

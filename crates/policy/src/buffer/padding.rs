@@ -8,13 +8,13 @@ use super::{EvictionKind, Evictions};
 
 /// Whether a victim's missing pages are read and written with it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Padding {
+pub(super) struct BlockPadding {
     /// The smallest number of buffered pages with which a victim is padded; more than a block has
     /// where none is.
     from: u32,
 }
 
-impl Padding {
+impl BlockPadding {
     /// The parameter, with the default of BPLRU.
     pub(super) const PARAM: ParamSpec = ParamSpec {
         name: "padding",

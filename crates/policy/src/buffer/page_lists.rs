@@ -3,12 +3,12 @@
 
 use destage_plan::PageNo;
 
-use super::parking::Linked;
+use super::parking::LinkedList;
 use super::{EvictionKind, Evictions};
 
 /// A buffered page and its neighbours; the first frames are the lists' sentinels.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Frame {
+pub(super) struct ListFrame {
     prev: u32,
     next: u32,
     pub(super) page: u32,
@@ -20,7 +20,7 @@ pub(super) struct Frame {
     pub(super) tag: u16,
 }
 
-impl Frame {
+impl ListFrame {
     #[inline]
     pub(super) fn page(&self) -> PageNo {
         PageNo(self.page)
@@ -33,7 +33,7 @@ impl Frame {
 pub(super) struct PageLists {
     /// Page → frame, 0 where the page is not held.
     frame_of: Vec<u32>,
-    frames: Vec<Frame>,
+    frames: Vec<ListFrame>,
     /// Frames given back.
     free: Vec<u32>,
     lists: u32,
@@ -42,7 +42,7 @@ pub(super) struct PageLists {
 impl PageLists {
     /// So many empty lists, at least one.
     pub(super) fn new(lists: u32) -> Self {
-        let sentinel = |list| Frame { prev: list, next: list, ..Frame::default() };
+        let sentinel = |list| ListFrame { prev: list, next: list, ..ListFrame::default() };
         Self { frame_of: Vec::new(), frames: (0..lists).map(sentinel).collect(), free: Vec::new(), lists }
     }
 
@@ -58,10 +58,10 @@ impl PageLists {
     }
 
     /// What moving the page to the front of its list reads; see
-    /// [`Buffer::prefetch`](super::Buffer::prefetch).
+    /// [`BufferPolicy::prefetch`](super::Buffer::prefetch).
     #[inline]
     pub(super) fn prefetch(&self, page: PageNo) -> u32 {
-        let Frame { prev, next, .. } = self.frames[self.find(page) as usize];
+        let ListFrame { prev, next, .. } = self.frames[self.find(page) as usize];
         self.frames[prev as usize].next ^ self.frames[next as usize].prev
     }
 
@@ -80,13 +80,13 @@ impl PageLists {
     }
 
     #[inline]
-    pub(super) fn frame(&self, frame: u32) -> &Frame {
+    pub(super) fn frame(&self, frame: u32) -> &ListFrame {
         &self.frames[frame as usize]
     }
 
     /// The frame, to change its flags.
     #[inline]
-    pub(super) fn frame_mut(&mut self, frame: u32) -> &mut Frame {
+    pub(super) fn frame_mut(&mut self, frame: u32) -> &mut ListFrame {
         &mut self.frames[frame as usize]
     }
 
@@ -106,7 +106,7 @@ impl PageLists {
     #[inline(always)]
     pub(super) fn insert(&mut self, list: u32, page: PageNo, dirty: bool) -> u32 {
         let frame = self.free.pop().unwrap_or_else(|| {
-            self.frames.push(Frame::default());
+            self.frames.push(ListFrame::default());
             (self.frames.len() - 1) as u32
         });
         self.frame_of[page.index()] = frame;
@@ -139,7 +139,7 @@ impl PageLists {
 
     /// Gives up the page of a frame; returns what it was.
     #[inline(always)]
-    pub(super) fn remove(&mut self, frame: u32) -> Frame {
+    pub(super) fn remove(&mut self, frame: u32) -> ListFrame {
         self.unlink(frame);
         let own = self.frames[frame as usize];
         self.frame_of[own.page as usize] = 0;
@@ -205,7 +205,7 @@ impl PageLists {
     }
 }
 
-impl Linked for PageLists {
+impl LinkedList for PageLists {
     /// The next more recently used frame, or the list's sentinel.
     #[inline]
     fn prev(&self, frame: u32) -> u32 {

@@ -10,18 +10,18 @@ use std::collections::VecDeque;
 use destage_plan::Element;
 
 use super::page_lists::PageLists;
-use super::{Candidate, Veto};
-use crate::links::Links;
+use super::{EvictionCandidate, EvictionVeto};
+use crate::links::NodeLinks;
 
 /// A circular doubly linked list over indices.
-pub(super) trait Linked {
+pub(super) trait LinkedList {
     /// The neighbour towards the most recently used end, or the sentinel.
     fn prev(&self, node: u32) -> u32;
     /// Puts a node that is in no list right behind `at`, towards the least recently used end.
     fn insert_after(&mut self, at: u32, node: u32);
 }
 
-impl Linked for Links {
+impl LinkedList for NodeLinks {
     fn prev(&self, node: u32) -> u32 {
         Self::prev(self, node)
     }
@@ -36,18 +36,18 @@ impl Linked for Links {
 /// A node that is used while it is parked goes back into its list with a new stamp; its entry here
 /// is outdated by that.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parking {
+pub(super) struct ParkedLists {
     /// Node → its place in the order; 0 for nodes that have none.
     stamps: Vec<i64>,
     /// The stamps given to the most and to the least recently used end so far.
     front: i64,
     back: i64,
-    elements: Vec<Parked>,
+    elements: Vec<ParkedNodes>,
 }
 
 /// The nodes parked for one element.
 #[derive(Clone, Debug)]
-struct Parked {
+struct ParkedNodes {
     /// Stamp and node, the oldest first.
     nodes: VecDeque<(i64, u32)>,
     /// So many entries are looked through for outdated ones.
@@ -57,13 +57,13 @@ struct Parked {
 /// Entries that are not worth looking through.
 const FEW: usize = 64;
 
-impl Default for Parked {
+impl Default for ParkedNodes {
     fn default() -> Self {
         Self { nodes: VecDeque::new(), purge_at: FEW }
     }
 }
 
-impl Parking {
+impl ParkedLists {
     #[inline]
     fn stamp(&mut self, node: u32, stamp: i64) {
         let node = node as usize;
@@ -83,7 +83,7 @@ impl Parking {
 
     /// The same, of a node that was used under this veto.
     #[inline]
-    pub(super) fn used<V: Veto>(&mut self, node: u32) {
+    pub(super) fn used<V: EvictionVeto>(&mut self, node: u32) {
         if V::ACTIVE {
             self.to_front(node);
         }
@@ -119,9 +119,9 @@ impl Parking {
     pub(super) fn park(&mut self, element: Element, node: u32) {
         let element = element.index();
         if element >= self.elements.len() {
-            self.elements.resize(element + 1, Parked::default());
+            self.elements.resize(element + 1, ParkedNodes::default());
         }
-        let (stamps, Parked { nodes, purge_at }) = (&self.stamps, &mut self.elements[element]);
+        let (stamps, ParkedNodes { nodes, purge_at }) = (&self.stamps, &mut self.elements[element]);
         if nodes.len() >= *purge_at {
             nodes.retain(|&(stamp, node)| stamps[node as usize] == stamp);
             *purge_at = 2 * nodes.len() + FEW;
@@ -134,9 +134,9 @@ impl Parking {
 
     /// Puts one node back into its place if it is parked: it is no longer what was passed over.
     /// Slow; for trims.
-    pub(super) fn take_back(&mut self, node: u32, sentinel: u32, list: &mut impl Linked) {
+    pub(super) fn take_back(&mut self, node: u32, sentinel: u32, list: &mut impl LinkedList) {
         let Some(&stamp) = self.stamps.get(node as usize) else { return };
-        for Parked { nodes, .. } in &mut self.elements {
+        for ParkedNodes { nodes, .. } in &mut self.elements {
             if let Ok(at) = nodes.binary_search(&(stamp, node)) {
                 nodes.remove(at);
                 let mut at = list.prev(sentinel);
@@ -151,7 +151,7 @@ impl Parking {
 
     /// Puts the nodes parked for the element back into the list of which `sentinel` is the
     /// sentinel.
-    pub(super) fn resume(&mut self, element: Element, sentinel: u32, list: &mut impl Linked) {
+    pub(super) fn resume(&mut self, element: Element, sentinel: u32, list: &mut impl LinkedList) {
         let Some(parked) = self.elements.get_mut(element.index()) else { return };
         let mut at = list.prev(sentinel);
         for (stamp, node) in parked.nodes.drain(..) {
@@ -165,7 +165,7 @@ impl Parking {
     }
 
     /// Puts everything back.
-    pub(super) fn resume_all(&mut self, sentinel: u32, list: &mut impl Linked) {
+    pub(super) fn resume_all(&mut self, sentinel: u32, list: &mut impl LinkedList) {
         (0..self.elements.len() as u32).map(Element).for_each(|element| self.resume(element, sentinel, list));
     }
 
@@ -178,7 +178,7 @@ impl Parking {
     pub(super) fn oldest_but(&mut self, spared: u32) -> Option<u32> {
         let stamps = &self.stamps;
         let stands = |&&(stamp, node): &&(i64, u32)| stamps[node as usize] == stamp;
-        let oldest = self.elements.iter_mut().filter_map(|Parked { nodes, .. }| {
+        let oldest = self.elements.iter_mut().filter_map(|ParkedNodes { nodes, .. }| {
             while nodes.front().is_some_and(|entry| !stands(&entry)) {
                 nodes.pop_front();
             }
@@ -190,14 +190,19 @@ impl Parking {
     /// The least recently used frame of a list that the veto does not pass over; those that it does
     /// are unlinked and parked.
     #[inline]
-    pub(super) fn last_allowed<V: Veto>(&mut self, pages: &mut PageLists, list: u32, veto: &mut V) -> Option<u32> {
+    pub(super) fn last_allowed<V: EvictionVeto>(
+        &mut self,
+        pages: &mut PageLists,
+        list: u32,
+        veto: &mut V,
+    ) -> Option<u32> {
         loop {
             let last = pages.prev(list);
             if last == list {
                 return None;
             }
             let own = pages.frame(last);
-            let Some(element) = veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty }) else {
+            let Some(element) = veto.passes_over(EvictionCandidate::Page { page: own.page(), dirty: own.dirty }) else {
                 return Some(last);
             };
             pages.unlink(last);

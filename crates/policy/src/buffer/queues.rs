@@ -9,10 +9,10 @@
 
 use destage_plan::PageNo;
 
-use super::page_lists::{Frame, PageLists};
-use super::parking::Linked as _;
-use super::searched::{PARKED, Parked, Searched};
-use super::{BufferNotice, EvictionKind, Evictions, Exhausted, Veto};
+use super::page_lists::{ListFrame, PageLists};
+use super::parking::LinkedList as _;
+use super::searched::{PARKED, ParkedFrames, SearchedPart};
+use super::{BufferNotice, EvictionKind, EvictionVeto, Evictions, WhenExhausted};
 
 /// The bit of a frame's tag that says that a search under a veto need not look at it.
 const MET: u16 = 2;
@@ -26,7 +26,7 @@ const QUEUE_AT: u32 = 8;
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Found {
+pub(super) enum QueuePlace {
     /// Held, in this frame.
     Held(u32),
     /// Remembered, in this frame.
@@ -37,25 +37,25 @@ pub(super) enum Found {
 
 /// `ALL` queues, of which the first `HELD` have pages that are held and the others have ghosts.
 #[derive(Clone, Debug)]
-pub(super) struct Queues<const HELD: usize, const ALL: usize> {
+pub(super) struct PageQueues<const HELD: usize, const ALL: usize> {
     pages: PageLists,
     lens: [u32; ALL],
     held: u32,
     /// The oldest pages of each queue, of which all are parked.
-    met: [Searched; HELD],
-    parked: Parked,
+    met: [SearchedPart; HELD],
+    parked: ParkedFrames,
     /// Memory accesses of the published algorithm.
     pub(super) memory_accesses: u64,
 }
 
-impl<const HELD: usize, const ALL: usize> Queues<HELD, ALL> {
+impl<const HELD: usize, const ALL: usize> PageQueues<HELD, ALL> {
     pub(super) fn new() -> Self {
         Self {
             pages: PageLists::new(ALL as u32),
             lens: [0; ALL],
             held: 0,
-            met: std::array::from_fn(|queue| Searched::new(queue as u32, MET)),
-            parked: Parked::default(),
+            met: std::array::from_fn(|queue| SearchedPart::new(queue as u32, MET)),
+            parked: ParkedFrames::default(),
             memory_accesses: 0,
         }
     }
@@ -65,24 +65,24 @@ impl<const HELD: usize, const ALL: usize> Queues<HELD, ALL> {
         self.pages.grow(pages);
     }
 
-    /// See [`Buffer::prefetch`](super::Buffer::prefetch).
+    /// See [`BufferPolicy::prefetch`](super::Buffer::prefetch).
     #[inline]
     pub(super) fn prefetch(&self, page: PageNo) -> u32 {
         self.pages.prefetch(page)
     }
 
     #[inline]
-    pub(super) fn find(&self, page: PageNo) -> Found {
+    pub(super) fn find(&self, page: PageNo) -> QueuePlace {
         match self.pages.find(page) {
-            0 => Found::Nowhere,
-            frame if (self.queue_of(frame) as usize) < HELD => Found::Held(frame),
-            frame => Found::Ghost(frame),
+            0 => QueuePlace::Nowhere,
+            frame if (self.queue_of(frame) as usize) < HELD => QueuePlace::Held(frame),
+            frame => QueuePlace::Ghost(frame),
         }
     }
 
     #[inline]
     pub(super) fn is_held(&self, page: PageNo) -> bool {
-        matches!(self.find(page), Found::Held(_))
+        matches!(self.find(page), QueuePlace::Held(_))
     }
 
     /// The queue that a frame is in.
@@ -92,7 +92,7 @@ impl<const HELD: usize, const ALL: usize> Queues<HELD, ALL> {
     }
 
     #[inline]
-    pub(super) fn frame(&self, frame: u32) -> &Frame {
+    pub(super) fn frame(&self, frame: u32) -> &ListFrame {
         self.pages.frame(frame)
     }
 
@@ -232,7 +232,7 @@ impl<const HELD: usize, const ALL: usize> Queues<HELD, ALL> {
     /// does not pass over; if there is none the oldest page of the first queue that has any, or
     /// `None` if then nothing shall leave, or none is held.
     #[inline]
-    pub(super) fn victim<V: Veto>(&mut self, order: [u32; HELD], veto: &mut V) -> Option<u32> {
+    pub(super) fn victim<V: EvictionVeto>(&mut self, order: [u32; HELD], veto: &mut V) -> Option<u32> {
         if V::ACTIVE {
             for queue in order {
                 let met = &mut self.met[queue as usize];
@@ -243,7 +243,7 @@ impl<const HELD: usize, const ALL: usize> Queues<HELD, ALL> {
                     met.add(&mut self.pages, frame);
                 }
             }
-            if self.held == 0 || veto.exhausted() == Exhausted::Bypass {
+            if self.held == 0 || veto.exhausted() == WhenExhausted::Bypass {
                 return None;
             }
         }
@@ -279,12 +279,12 @@ impl<const HELD: usize, const ALL: usize> Queues<HELD, ALL> {
                 }
             }
             BufferNotice::Trim { page } => match self.find(page) {
-                Found::Held(frame) => {
+                QueuePlace::Held(frame) => {
                     self.pages.frame_mut(frame).dirty = false;
                     self.give_up(frame, None, out);
                 }
-                Found::Ghost(frame) => self.forget(frame),
-                Found::Nowhere => {}
+                QueuePlace::Ghost(frame) => self.forget(frame),
+                QueuePlace::Nowhere => {}
             },
         }
         None

@@ -2,12 +2,12 @@
 
 use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names, same_value};
 
-use super::gcar::Inside;
-use super::layers::{Composed, LAYERS, LayerInfo, Over};
+use super::gcar::InnerPolicy;
+use super::layers::{ComposedPolicy, LAYERS, LayerBase, LayerInfo};
 use super::options::READS;
-use super::padding::Padding;
+use super::padding::BlockPadding;
 use super::policies::{NO_BUFFER, policies, with_type};
-use super::{Buffer, BufferConfig, PolicyError};
+use super::{BufferConfig, BufferPolicy, PolicyError};
 
 /// What a policy evicts at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl PolicyInfo {
 }
 
 /// A policy that can be built by name.
-pub trait Registered: Buffer + Sized + Send + 'static {
+pub trait RegisteredPolicy: BufferPolicy + Sized + Send + 'static {
     /// What it is.
     const INFO: PolicyInfo;
 
@@ -67,7 +67,7 @@ pub trait Registered: Buffer + Sized + Send + 'static {
 
 /// What [`build`] made, beside the buffer.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub struct BuiltPolicy {
     /// It has a size: it holds something.
     pub is_sized: bool,
     /// What it evicts at once.
@@ -82,15 +82,15 @@ pub struct Built {
 }
 
 /// Takes the policy that [`build`] made, with its type.
-pub trait Visitor {
+pub trait PolicyVisitor {
     /// What becomes of it.
     type Out;
     /// Takes the policy.
-    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) -> Self::Out;
+    fn visit<B: BufferPolicy + Send + 'static>(self, buffer: B, built: BuiltPolicy) -> Self::Out;
 }
 
 /// Builds the policy that `spec` names, with its layers, and hands it to `visitor`.
-pub fn build<V: Visitor>(spec: &PolicySpec, config: BufferConfig, visitor: V) -> Result<V::Out, PolicyError> {
+pub fn build<V: PolicyVisitor>(spec: &PolicySpec, config: BufferConfig, visitor: V) -> Result<V::Out, PolicyError> {
     if config.capacity_pages == 0 {
         return Err(PolicyError::NoCapacity);
     }
@@ -104,14 +104,14 @@ pub fn build<V: Visitor>(spec: &PolicySpec, config: BufferConfig, visitor: V) ->
     let mut declared: Vec<_> = layers.iter().map(|layer| (layer.name, layer.params)).collect();
     declared.push((base.name, base.params));
     let params = Params::resolve(&declared, &settled(spec, &layers, base)?)?;
-    let built = Built {
+    let built = BuiltPolicy {
         is_sized: base.is_sized(),
         unit: layers.iter().fold(base.unit, |unit, layer| layer.unit.unwrap_or(unit)),
         chooses_channels: base.chooses_channels || layers.iter().any(|layer| layer.chooses_channels),
         avoids_collection: layers.iter().any(|layer| layer.avoids_collection),
         params: params.iter().flat_map(Params::iter).map(|(name, value)| (name, value.to_owned())).collect(),
     };
-    with_type(base.name, Construction { config, layers: &layers, params: &params, built, visitor })
+    with_type(base.name, PolicyConstruction { config, layers: &layers, params: &params, built, visitor })
         .unwrap_or_else(|| unreachable!("{} is listed and not built", base.name))
 }
 
@@ -120,30 +120,30 @@ pub(super) trait TypeVisitor {
     /// Is what becomes of the type.
     type Out;
     /// Takes the type.
-    fn visit<P: Registered>(self) -> Self::Out;
+    fn visit<P: RegisteredPolicy>(self) -> Self::Out;
 }
 
 /// Builds a policy and what is around it.
-struct Construction<'a, V> {
+struct PolicyConstruction<'a, V> {
     config: BufferConfig,
     layers: &'a [&'static LayerInfo],
     /// Those of the layers, and behind them those of the policy.
     params: &'a [Params],
-    built: Built,
+    built: BuiltPolicy,
     visitor: V,
 }
 
-impl<V: Visitor> TypeVisitor for Construction<'_, V> {
+impl<V: PolicyVisitor> TypeVisitor for PolicyConstruction<'_, V> {
     type Out = Result<V::Out, PolicyError>;
 
-    fn visit<P: Registered>(self) -> Self::Out {
+    fn visit<P: RegisteredPolicy>(self) -> Self::Out {
         let Self { config, layers, params, built, visitor } = self;
         let (own, around) = params.split_last().expect("a base");
         let policy = P::with_params(config, own)?;
         if layers.is_empty() {
             return Ok(visitor.visit(policy, built));
         }
-        Ok(visitor.visit(Composed::new(layers, around, config, P::INFO.unit, policy)?, built))
+        Ok(visitor.visit(ComposedPolicy::new(layers, around, config, P::INFO.unit, policy)?, built))
     }
 }
 
@@ -201,10 +201,10 @@ fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyI
             return refuse(format!("{}: a policy that holds nothing evicts nothing", layer.name));
         }
         match (layer.over, base.unit) {
-            (Over::Pages, EvictionUnit::Block) => {
+            (LayerBase::Pages, EvictionUnit::Block) => {
                 return refuse(format!("{} is for page-level policies and {} evicts blocks", layer.name, base.name));
             }
-            (Over::Blocks, EvictionUnit::Page) => {
+            (LayerBase::Blocks, EvictionUnit::Page) => {
                 return refuse(format!("{} is for block-level policies and {} evicts pages", layer.name, base.name));
             }
             _ => {}
@@ -245,10 +245,10 @@ fn settled(spec: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Resul
 }
 
 /// What the layers that avoid collections are around.
-fn inside(settled: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Inside {
-    let padding = base.params.iter().find(|param| param.name == Padding::PARAM.name);
-    let given = settled.given.iter().find(|(key, _)| *key == Padding::PARAM.name);
-    Inside {
+fn inside(settled: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> InnerPolicy {
+    let padding = base.params.iter().find(|param| param.name == BlockPadding::PARAM.name);
+    let given = settled.given.iter().find(|(key, _)| *key == BlockPadding::PARAM.name);
+    InnerPolicy {
         chooses_channels: base.chooses_channels || layers.iter().any(|layer| layer.chooses_channels),
         // A block-level policy that buffers no reads is a write buffer.
         keeps_clean: base.unit == EvictionUnit::Page || base.params.iter().any(|param| param.name == READS.name),

@@ -1,7 +1,7 @@
 //! Where a scan that changes what it meets stops under a veto. What may leave is looked for first, in
 //! the order in which the scan would meet it; the scan then goes on to it.
 
-use super::{Exhausted, Veto};
+use super::{EvictionVeto, WhenExhausted};
 
 /// The frame at which a scan may stop.
 #[derive(Clone, Copy, Debug)]
@@ -16,13 +16,16 @@ impl ScanStop {
     /// Returns where the scan may stop, `first_allowed` being the first frame that the veto does not
     /// pass over; `None` if every page is vetoed and the access shall bypass.
     #[inline]
-    pub(super) fn choose<V: Veto>(veto: &mut V, first_allowed: impl FnOnce(&mut V) -> Option<u32>) -> Option<Self> {
+    pub(super) fn choose<V: EvictionVeto>(
+        veto: &mut V,
+        first_allowed: impl FnOnce(&mut V) -> Option<u32>,
+    ) -> Option<Self> {
         if !V::ACTIVE {
             return Some(Self::First);
         }
         match first_allowed(veto) {
             Some(frame) => Some(Self::At(frame)),
-            None => (veto.exhausted() == Exhausted::TakeBase).then_some(Self::First),
+            None => (veto.exhausted() == WhenExhausted::TakeBase).then_some(Self::First),
         }
     }
 

@@ -1,28 +1,28 @@
 //! What a page-level policy knows of its lists, so that its search for a victim does not look at
 //! the same pages again.
 //!
-//! [`Searched`] is the part of a list, from the least recently used end, in which there is nothing
+//! [`SearchedPart`] is the part of a list, from the least recently used end, in which there is nothing
 //! to find. A search begins behind it and adds what it meets. Each page is added once for each time
 //! that it comes to the front of the list, or is to be considered again; so searches of any length
 //! are O(1) amortised.
 //!
-//! [`Parked`] has the pages that a veto passed over. Unlike those of
-//! [`Parking`](super::parking::Parking) they stay in their lists, for policies in which they keep
+//! [`ParkedFrames`] has the pages that a veto passed over. Unlike those of
+//! [`ParkedLists`](super::parking::Parking) they stay in their lists, for policies in which they keep
 //! counting (for a window), or are moved while they are parked (by a second chance).
 
 use destage_plan::Element;
 
 use super::page_lists::PageLists;
-use super::parking::Linked as _;
-use super::{Candidate, Veto};
-use crate::links::Links;
+use super::parking::LinkedList as _;
+use super::{EvictionCandidate, EvictionVeto};
+use crate::links::NodeLinks;
 
 /// The bit of a frame's tag that says that the page is parked.
 pub(super) const PARKED: u16 = 1;
 
 /// The searched part of one list.
 #[derive(Clone, Debug)]
-pub(super) struct Searched {
+pub(super) struct SearchedPart {
     list: u32,
     /// The most recently used frame of the part; the list's sentinel if it is empty.
     end: u32,
@@ -31,7 +31,7 @@ pub(super) struct Searched {
     mark: u16,
 }
 
-impl Searched {
+impl SearchedPart {
     /// The empty part of a list. Each part of the lists of a policy has a mark of its own.
     pub(super) const fn new(list: u32, mark: u16) -> Self {
         Self { list, end: list, len: 0, mark }
@@ -86,15 +86,15 @@ impl Searched {
 
 /// The parked frames per element for whose sake they were passed over.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parked {
+pub(super) struct ParkedFrames {
     /// Node `2e` is the sentinel of element `e`, node `2f + 1` is frame `f`; the first parked is at
     /// the back.
-    lists: Links,
+    lists: NodeLinks,
     /// One more than the number of the last element for whose sake a frame was parked.
     elements: u32,
 }
 
-impl Parked {
+impl ParkedFrames {
     /// Returns the elements for whose sake frames may be parked.
     pub(super) fn elements(&self) -> impl Iterator<Item = Element> + use<> {
         (0..self.elements).map(Element)
@@ -112,12 +112,12 @@ impl Parked {
     /// Whether the page may leave; it is parked if the veto passes it over, and may not if it is
     /// parked already.
     #[inline]
-    pub(super) fn lets_leave<V: Veto>(&mut self, pages: &mut PageLists, frame: u32, veto: &mut V) -> bool {
+    pub(super) fn lets_leave<V: EvictionVeto>(&mut self, pages: &mut PageLists, frame: u32, veto: &mut V) -> bool {
         let own = pages.frame(frame);
         if own.tag & PARKED != 0 {
             return false;
         }
-        let objection = veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty });
+        let objection = veto.passes_over(EvictionCandidate::Page { page: own.page(), dirty: own.dirty });
         if let Some(element) = objection {
             self.park(pages, element, frame);
         }

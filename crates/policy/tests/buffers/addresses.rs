@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, Border, BufferConfig, BufferNotice, layers, policies};
+use destage_policy::buffer::{BlockBorder, BufferConfig, BufferNotice, PageAccess, layers, policies};
 
 use crate::driven::{Driven, driven};
 use crate::models::Left;
@@ -38,9 +38,9 @@ impl Renumbered {
             self.addresses.push(block);
             self.policy.grow((number + 1) * n);
             let before = block.checked_sub(1).and_then(|before| self.numbers.get(&before));
-            let before = before.map(|&before| Border { before, after: number });
-            let after = self.numbers.get(&(block + 1)).map(|&after| Border { before: number, after });
-            let borders: Vec<Border> = before.into_iter().chain(after).collect();
+            let before = before.map(|&before| BlockBorder { before, after: number });
+            let after = self.numbers.get(&(block + 1)).map(|&after| BlockBorder { before: number, after });
+            let borders: Vec<BlockBorder> = before.into_iter().chain(after).collect();
             self.policy.learn_borders(&borders);
         }
         PageNo(self.numbers[&block] * n + address.0 % n)
@@ -78,10 +78,10 @@ fn cawr_follows_addresses_across_the_borders_of_blocks() {
                 for op in Workload::new(seed, pattern, Mix::ALL, pages).take(3000) {
                     let (mut left, mut expected) = (Vec::new(), Vec::new());
                     let outcomes = match op {
-                        Op::Access(Access { page, write }) => {
+                        Op::Access(PageAccess { page, write }) => {
                             let page = place(page);
-                            let access = Access { page: renumbered.number(page), write };
-                            let outcome = by_address.access(Access { page, write }, &mut expected);
+                            let access = PageAccess { page: renumbered.number(page), write };
+                            let outcome = by_address.access(PageAccess { page, write }, &mut expected);
                             (Some(renumbered.policy.access(access, &mut left)), Some(outcome))
                         }
                         Op::Notify(notice) => {

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, BufferConfig, BufferNotice, policies};
+use destage_policy::buffer::{BufferConfig, BufferNotice, PageAccess, policies};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -275,8 +275,8 @@ fn thousands_of_pages() {
 
 fn op(pages: u32) -> impl Strategy<Value = Op> {
     prop_oneof![
-        10 => (0..pages).prop_map(|page| Op::Access(Access::write(page))),
-        4 => (0..pages).prop_map(|page| Op::Access(Access::read(page))),
+        10 => (0..pages).prop_map(|page| Op::Access(PageAccess::write(page))),
+        4 => (0..pages).prop_map(|page| Op::Access(PageAccess::read(page))),
         2 => (0..pages).prop_map(|page| Op::Notify(BufferNotice::Trim { page: PageNo(page) })),
         2 => (0..pages, any::<bool>())
             .prop_map(|(page, keep)| Op::Notify(BufferNotice::Destage { page: PageNo(page), keep })),

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use destage_policy::buffer::{Access, BufferConfig, EvictionKind, policies};
+use destage_policy::buffer::{BufferConfig, EvictionKind, PageAccess, policies};
 
 use crate::driven::driven;
 use crate::models::Left;
@@ -39,7 +39,7 @@ fn prefers_clean(spec: &str) -> bool {
     let page = |number: u32| number * 8;
     for number in 0..96 {
         let page = page(number);
-        policy.access(if number < 32 { Access::write(page) } else { Access::read(page) }, &mut left);
+        policy.access(if number < 32 { PageAccess::write(page) } else { PageAccess::read(page) }, &mut left);
     }
     let written: usize =
         left.iter().filter(|group| group.kind == EvictionKind::Flush).map(|group| group.pages.len()).sum();
@@ -55,7 +55,7 @@ fn runs(spec: &str) -> Vec<Left> {
     for run in 0..2000 {
         let first = (run * 7919 % 4001) * 16;
         for page in first..first + 3 - run % 2 {
-            policy.access(Access::write(page), &mut left);
+            policy.access(PageAccess::write(page), &mut left);
         }
     }
     left

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferNotice, EvictionKind};
+use destage_policy::buffer::{AccessOutcome, BufferNotice, EvictionKind, PageAccess};
 
 use crate::models::Left;
 
@@ -26,7 +26,7 @@ pub(crate) struct Content {
 
 impl Content {
     /// Takes in what an access did.
-    pub(crate) fn access(&mut self, access: Access, outcome: AccessOutcome, left: &[Left]) {
+    pub(crate) fn access(&mut self, access: PageAccess, outcome: AccessOutcome, left: &[Left]) {
         let page = access.page.0;
         let held = self.pages.contains_key(&page);
         assert_eq!(outcome == AccessOutcome::Hit, held, "{access:?} is a {outcome:?}");

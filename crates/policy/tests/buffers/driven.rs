@@ -3,8 +3,8 @@
 
 use destage_plan::{Element, PageNo, PolicySpec};
 use destage_policy::buffer::{
-    Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Built, Candidate, Evictions, Exhausted,
-    NoDevice, NoVeto, Veto, Visitor, Wait, build,
+    AccessOutcome, BlockBorder, BufferConfig, BufferNotice, BufferPolicy, BuiltPolicy, EvictionCandidate, EvictionVeto,
+    Evictions, FrameWait, NoDevice, NoVeto, PageAccess, PolicyVisitor, WhenExhausted, build,
 };
 
 use crate::models::{Left, Objections};
@@ -13,9 +13,9 @@ use crate::models::{Left, Objections};
 pub(crate) trait Driven {
     fn grow(&mut self, pages: u32);
     fn compares_addresses(&self) -> bool;
-    fn learn_borders(&mut self, borders: &[Border]);
-    fn access(&mut self, access: Access, out: &mut Vec<Left>) -> AccessOutcome;
-    fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> AccessOutcome;
+    fn learn_borders(&mut self, borders: &[BlockBorder]);
+    fn access(&mut self, access: PageAccess, out: &mut Vec<Left>) -> AccessOutcome;
+    fn access_with(&mut self, access: PageAccess, veto: &mut Objector, out: &mut Vec<Left>) -> AccessOutcome;
     fn evict_with(&mut self, veto: &mut Objector, out: &mut Vec<Left>) -> bool;
     fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>);
     /// Fetches ahead what an access to `page` needs; returns the pages named as those that leave
@@ -31,12 +31,12 @@ struct Wrapped<B> {
     evictions: Evictions,
 }
 
-impl<B: Buffer> Wrapped<B> {
+impl<B: BufferPolicy> Wrapped<B> {
     /// Moves what was decided to `out`; every field that the models do not carry has its only value
     /// here.
     fn tell(&mut self, out: &mut Vec<Left>) {
         for (group, pages) in self.evictions.groups() {
-            assert_eq!(group.wait, Wait::All);
+            assert_eq!(group.wait, FrameWait::All);
             assert!(!group.is_empty());
             assert_eq!(group.len() as usize, pages.len());
             let pages = pages.iter().map(|p| p.0).collect();
@@ -47,22 +47,22 @@ impl<B: Buffer> Wrapped<B> {
     }
 }
 
-impl<B: Buffer> Driven for Wrapped<B> {
+impl<B: BufferPolicy> Driven for Wrapped<B> {
     fn grow(&mut self, pages: u32) {
         self.buffer.grow(pages);
     }
     fn compares_addresses(&self) -> bool {
         self.buffer.compares_addresses()
     }
-    fn learn_borders(&mut self, borders: &[Border]) {
+    fn learn_borders(&mut self, borders: &[BlockBorder]) {
         self.buffer.learn_borders(borders);
     }
-    fn access(&mut self, access: Access, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, out: &mut Vec<Left>) -> AccessOutcome {
         let outcome = self.buffer.access(access, &NoDevice, &mut NoVeto, &mut self.evictions);
         self.tell(out);
         outcome
     }
-    fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access_with(&mut self, access: PageAccess, veto: &mut Objector, out: &mut Vec<Left>) -> AccessOutcome {
         let outcome = self.buffer.access(access, &NoDevice, veto, &mut self.evictions);
         self.tell(out);
         outcome
@@ -95,9 +95,9 @@ impl<B: Buffer> Driven for Wrapped<B> {
 
 struct Boxed;
 
-impl Visitor for Boxed {
+impl PolicyVisitor for Boxed {
     type Out = Box<dyn Driven>;
-    fn visit<B: Buffer + Send + 'static>(self, buffer: B, _: Built) -> Self::Out {
+    fn visit<B: BufferPolicy + Send + 'static>(self, buffer: B, _: BuiltPolicy) -> Self::Out {
         Box::new(Wrapped { buffer, evictions: Evictions::default() })
     }
 }
@@ -143,18 +143,18 @@ impl Objector {
         Element((first.wrapping_mul(2_654_435_761) >> 16) % elements)
     }
 
-    pub(crate) fn to_all(exhausted: Exhausted, pages_per_block: u32) -> Self {
+    pub(crate) fn to_all(exhausted: WhenExhausted, pages_per_block: u32) -> Self {
         Self { to_all: true, ..Self::new(Objections { exhausted, ..Objections::none() }, pages_per_block) }
     }
 }
 
-impl Veto for Objector {
+impl EvictionVeto for Objector {
     const ACTIVE: bool = true;
 
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
+    fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element> {
         let (first, cached, padded) = match candidate {
-            Candidate::Page { page: PageNo(page), .. } => (page, vec![page], false),
-            Candidate::Block { first: PageNo(first), cached, padded, .. } => {
+            EvictionCandidate::Page { page: PageNo(page), .. } => (page, vec![page], false),
+            EvictionCandidate::Block { first: PageNo(first), cached, padded, .. } => {
                 assert_eq!(first % self.pages_per_block, 0, "a block begins at {first}");
                 let held = |offset: &u32| cached[*offset as usize / 64] >> (offset % 64) & 1 == 1;
                 let beyond = |offset: &u32| *offset as usize / 64 < cached.len() && held(offset);
@@ -172,7 +172,7 @@ impl Veto for Objector {
         self.objections.channels.contains(&channel)
     }
 
-    fn exhausted(&mut self) -> Exhausted {
+    fn exhausted(&mut self) -> WhenExhausted {
         self.exhausted += 1;
         self.objections.exhausted
     }

@@ -1,7 +1,7 @@
 //! Policies that must be the same as others at the edge of their parameters (specs §12.2), and laws
 //! of conservation (specs §12.3 and §12.4) as far as a buffer alone can show them.
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, PolicyInfo, policies};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, PageAccess, PolicyInfo, policies};
 
 use crate::content::Content;
 use crate::driven::driven;
@@ -105,7 +105,7 @@ fn pages_used_once_leave_queues_in_order() {
         let mut policy = driven(spec, config, 10_000);
         let mut left = Vec::new();
         for page in (0..10_000).map(|i| i * 7919 % 10_000) {
-            policy.access(Access::write(page), &mut left);
+            policy.access(PageAccess::write(page), &mut left);
         }
         let left: Vec<u32> = left.into_iter().flat_map(|group| group.pages).collect();
         assert_eq!(left, (0..9993).map(|i| i * 7919 % 10_000).collect::<Vec<_>>(), "{spec}");
@@ -147,7 +147,7 @@ fn ccf_lru_of_cold_writes_is_lru_without_hits() {
     let mut policy = driven("ccf-lru:new_dirty_cold=true", config, 10_000);
     let mut left = Vec::new();
     for page in (0..10_000).map(|i| i * 7919 % 10_000) {
-        policy.access(Access::write(page), &mut left);
+        policy.access(PageAccess::write(page), &mut left);
     }
     let left: Vec<u32> = left.into_iter().flat_map(|group| group.pages).collect();
     assert_eq!(left, (0..9993).map(|i| i * 7919 % 10_000).collect::<Vec<_>>());
@@ -226,7 +226,7 @@ fn pud_lru_without_updates_is_fifo() {
         let mut policy = driven(spec, config, 10_000);
         let mut left = Vec::new();
         for page in (0..10_000).map(|i| i * 7919 % 10_000) {
-            policy.access(Access::write(page), &mut left);
+            policy.access(PageAccess::write(page), &mut left);
         }
         let left: Vec<u32> = left.into_iter().flat_map(|group| group.pages).collect();
         assert_eq!(left, (0..9993).map(|i| i * 7919 % 10_000).collect::<Vec<_>>());

@@ -3,8 +3,8 @@
 
 use destage_plan::{Element, PageNo};
 use destage_policy::buffer::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, DeviceView, EvictionKind, Evictions, GcCounters,
-    NoDevice, NoVeto, Visitor, build, policies,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, BuiltPolicy, DeviceView, EvictionKind, Evictions,
+    GcCounters, NoDevice, NoVeto, PageAccess, PolicyVisitor, build, policies,
 };
 
 use crate::content::Content;
@@ -167,18 +167,18 @@ impl DeviceView for Figure4 {
 #[test]
 fn figure_4() {
     struct Run;
-    impl Visitor for Run {
+    impl PolicyVisitor for Run {
         type Out = Vec<Vec<Told>>;
-        fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, _: Built) -> Self::Out {
+        fn visit<B: BufferPolicy + Send + 'static>(self, mut buffer: B, _: BuiltPolicy) -> Self::Out {
             buffer.grow(20);
             let mut rows = Vec::new();
             let mut out = Evictions::default();
             for page in [7, 5, 2, 6, 3, 1] {
-                buffer.access(Access::write(page), &NoDevice, &mut NoVeto, &mut out);
+                buffer.access(PageAccess::write(page), &NoDevice, &mut NoVeto, &mut out);
             }
             assert!(out.is_empty());
             let mut wrapped = Wrapped(buffer, out);
-            for access in [Access::read(9), Access::write(10), Access::write(7)] {
+            for access in [PageAccess::read(9), PageAccess::write(10), PageAccess::write(7)] {
                 let mut row = Vec::new();
                 wrapped.0.access(access, &Figure4, &mut NoVeto, &mut wrapped.1);
                 wrapped.tell(&mut row);
@@ -192,7 +192,7 @@ fn figure_4() {
             if wrapped.0.len() == 4 {
                 let mut row = Vec::new();
                 for page in [11, 12, 13, 14, 15, 16] {
-                    wrapped.0.access(Access::write(page), &NoDevice, &mut NoVeto, &mut wrapped.1);
+                    wrapped.0.access(PageAccess::write(page), &NoDevice, &mut NoVeto, &mut wrapped.1);
                 }
                 wrapped.tell(&mut row);
                 rows.push(row);
@@ -223,7 +223,7 @@ fn all_collect(spec: &str) -> (Box<dyn OnDevice>, Elements) {
     let mut device = Elements::new(1, 1);
     let mut out = Vec::new();
     for page in [1, 2, 3] {
-        policy.access(Access::write(page), &device, &mut out);
+        policy.access(PageAccess::write(page), &device, &mut out);
     }
     device.collecting[0] = true;
     assert_eq!(out, []);
@@ -234,7 +234,7 @@ fn all_collect(spec: &str) -> (Box<dyn OnDevice>, Elements) {
 fn all_collect_and_the_base_victim_leaves() {
     let (mut policy, mut device) = all_collect("gcar+lru");
     let mut out = Vec::new();
-    assert_eq!(policy.access(Access::write(4), &device, &mut out), AccessOutcome::Inserted);
+    assert_eq!(policy.access(PageAccess::write(4), &device, &mut out), AccessOutcome::Inserted);
     assert_eq!(out, [flush(1)]);
     assert_eq!(policy.counters(), GcCounters { passed_over: 3, deferred_pages_destaged: 0, all_avoided: 1 });
     out.clear();
@@ -249,8 +249,8 @@ fn all_collect_and_the_base_victim_leaves() {
 fn all_collect_and_the_access_goes_past_the_buffer() {
     let (mut policy, device) = all_collect("gcar+lru:gcar_all_gc=bypass");
     let mut out = Vec::new();
-    assert_eq!(policy.access(Access::write(4), &device, &mut out), AccessOutcome::Bypassed);
-    assert_eq!(policy.access(Access::read(5), &device, &mut out), AccessOutcome::Bypassed);
+    assert_eq!(policy.access(PageAccess::write(4), &device, &mut out), AccessOutcome::Bypassed);
+    assert_eq!(policy.access(PageAccess::read(5), &device, &mut out), AccessOutcome::Bypassed);
     assert!(!policy.evict(&device, &mut out));
     assert_eq!((out, policy.len(), policy.counters().all_avoided), (vec![], 3, 3));
 }
@@ -259,7 +259,7 @@ fn all_collect_and_the_access_goes_past_the_buffer() {
 fn all_collect_and_the_base_victim_waits() {
     let (mut policy, mut device) = all_collect("gcar+lru:gcar_all_gc=wait");
     let mut out = Vec::new();
-    assert_eq!(policy.access(Access::write(4), &device, &mut out), AccessOutcome::Inserted);
+    assert_eq!(policy.access(PageAccess::write(4), &device, &mut out), AccessOutcome::Inserted);
     assert!(policy.evict(&device, &mut out));
     assert_eq!(out, [(Left::unit(EvictionKind::Flush, &[1]), true), (Left::unit(EvictionKind::Flush, &[2]), true)]);
     device.collecting[0] = false;
@@ -268,7 +268,7 @@ fn all_collect_and_the_base_victim_waits() {
     assert_eq!(out, [in_background(3), in_background(4)]);
     out.clear();
     for page in [5, 6, 7, 8] {
-        policy.access(Access::write(page), &device, &mut out);
+        policy.access(PageAccess::write(page), &device, &mut out);
     }
     assert_eq!(out, [flush(5)]);
 }
@@ -281,16 +281,16 @@ fn the_share_of_avoided_elements_is_limited() {
     let mut device = Elements::new(2, 1);
     let mut out = Vec::new();
     for page in [1, 3, 2, 4] {
-        policy.access(Access::write(page), &device, &mut out);
+        policy.access(PageAccess::write(page), &device, &mut out);
     }
     device.collecting[1] = true;
-    policy.access(Access::write(5), &device, &mut out);
+    policy.access(PageAccess::write(5), &device, &mut out);
     assert_eq!(out, [flush(2)], "1 and 3 are half the buffer");
     out.clear();
-    policy.access(Access::write(6), &device, &mut out);
+    policy.access(PageAccess::write(6), &device, &mut out);
     assert_eq!(out, [flush(1)], "with 5 they are three quarters");
     out.clear();
-    policy.access(Access::write(8), &device, &mut out);
+    policy.access(PageAccess::write(8), &device, &mut out);
     assert_eq!(out, [flush(4)], "3 and 5 are half of it");
 }
 

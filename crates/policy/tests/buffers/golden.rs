@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, EvictionKind, policies};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, EvictionKind, PageAccess, policies};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -54,7 +54,7 @@ const ACCESSES: usize = 20_000;
 /// 20,000 accesses: every fiftieth step is a run of writes over up to one and a half blocks, every
 /// third goes to a region of 64 pages that moves on by one page in sixteen accesses, the rest is
 /// skewed towards low page numbers. Three of ten single accesses are reads.
-fn trace() -> Vec<Access> {
+fn trace() -> Vec<PageAccess> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(20_100_503);
     let mut below = |bound: u32| ((u64::from(rng.next_u32()) * u64::from(bound)) >> 32) as u32;
     let mut accesses = Vec::new();
@@ -63,7 +63,7 @@ fn trace() -> Vec<Access> {
         if kind < 2 {
             let begin = below(PAGES / PAGES_PER_BLOCK) * PAGES_PER_BLOCK;
             let length = (1 + below(3)) * PAGES_PER_BLOCK / 2;
-            accesses.extend((begin..begin + length).filter(|page| *page < PAGES).map(Access::write));
+            accesses.extend((begin..begin + length).filter(|page| *page < PAGES).map(PageAccess::write));
             continue;
         }
         let page = if kind < 35 {
@@ -73,7 +73,7 @@ fn trace() -> Vec<Access> {
             let low = below(middle) + 1;
             below(low)
         };
-        accesses.push(Access { page: PageNo(page), write: below(10) >= 3 });
+        accesses.push(PageAccess { page: PageNo(page), write: below(10) >= 3 });
     }
     accesses.truncate(ACCESSES);
     accesses
@@ -91,7 +91,7 @@ struct Counters {
 }
 
 impl Counters {
-    fn of(trace: &[Access], mut access: impl FnMut(Access, &mut Vec<Left>) -> AccessOutcome) -> Self {
+    fn of(trace: &[PageAccess], mut access: impl FnMut(PageAccess, &mut Vec<Left>) -> AccessOutcome) -> Self {
         let mut counters = Self::default();
         let mut left = Vec::new();
         for one in trace {

@@ -4,8 +4,8 @@
 
 use destage_plan::{Element, ParamSpec, PolicySpec};
 use destage_policy::buffer::{
-    Buffer, BufferConfig, BufferNotice, Built, Evictions, LayerInfo, NoVeto, PolicyError, PolicyInfo, Visitor, build,
-    layers, policies,
+    BufferConfig, BufferNotice, BufferPolicy, BuiltPolicy, Evictions, LayerInfo, NoVeto, PolicyError, PolicyInfo,
+    PolicyVisitor, build, layers, policies,
 };
 
 use crate::gcar::model::{Elements, LOW_WATERMARK};
@@ -129,10 +129,10 @@ struct Scene {
 /// Everything that the policy did, as text, and what is in force.
 struct Played<'a>(&'a Scene);
 
-impl Visitor for Played<'_> {
+impl PolicyVisitor for Played<'_> {
     type Out = (Vec<String>, Vec<(String, String)>);
 
-    fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, built: Built) -> Self::Out {
+    fn visit<B: BufferPolicy + Send + 'static>(self, mut buffer: B, built: BuiltPolicy) -> Self::Out {
         let scene = self.0;
         let elements = 3;
         let pages = 2 * scene.capacity_pages + 3 * scene.pages_per_block;
@@ -177,7 +177,7 @@ impl Visitor for Played<'_> {
     }
 }
 
-fn play(spec: &str, scene: &Scene) -> Result<<Played<'static> as Visitor>::Out, PolicyError> {
+fn play(spec: &str, scene: &Scene) -> Result<<Played<'static> as PolicyVisitor>::Out, PolicyError> {
     let config =
         BufferConfig { capacity_pages: scene.capacity_pages, pages_per_block: scene.pages_per_block, elements: 3 };
     let spec: PolicySpec = spec.parse().unwrap_or_else(|error| panic!("{error}"));

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use destage_plan::{Element, PageNo, PolicySpec};
 use destage_policy::buffer::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, Candidate, EvictionKind, Evictions, Exhausted,
-    NoDevice, NoVeto, Veto, Visitor, Wait, build,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, BuiltPolicy, EvictionCandidate, EvictionKind,
+    EvictionVeto, Evictions, FrameWait, NoDevice, NoVeto, PageAccess, PolicyVisitor, WhenExhausted, build,
 };
 
 use crate::content::Content;
@@ -45,7 +45,7 @@ const ELEMENTS: u32 = 5;
 /// Objects to the pages of the avoided elements.
 struct Avoiding {
     avoided: Vec<bool>,
-    exhausted: Exhausted,
+    exhausted: WhenExhausted,
     /// The pages it was asked about.
     asked: Vec<u32>,
     /// How often it was told that nothing else is left.
@@ -54,7 +54,7 @@ struct Avoiding {
 
 impl Avoiding {
     fn new(elements: u32) -> Self {
-        Self { avoided: vec![false; elements as usize], exhausted: Exhausted::TakeBase, asked: Vec::new(), told: 0 }
+        Self { avoided: vec![false; elements as usize], exhausted: WhenExhausted::TakeBase, asked: Vec::new(), told: 0 }
     }
 
     fn element_of(&self, page: u32) -> Element {
@@ -71,11 +71,13 @@ impl Avoiding {
     }
 }
 
-impl Veto for Avoiding {
+impl EvictionVeto for Avoiding {
     const ACTIVE: bool = true;
 
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
-        let Candidate::Page { page: PageNo(page), .. } = candidate else { panic!("a block of a page-level policy") };
+    fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element> {
+        let EvictionCandidate::Page { page: PageNo(page), .. } = candidate else {
+            panic!("a block of a page-level policy")
+        };
         self.asked.push(page);
         self.objects_to(page).then_some(self.element_of(page))
     }
@@ -84,7 +86,7 @@ impl Veto for Avoiding {
         false
     }
 
-    fn exhausted(&mut self) -> Exhausted {
+    fn exhausted(&mut self) -> WhenExhausted {
         self.told += 1;
         self.exhausted
     }
@@ -93,7 +95,7 @@ impl Veto for Avoiding {
 /// What left, in the models' words.
 fn tell(evictions: &mut Evictions) -> Vec<Left> {
     let left = evictions.groups().map(|(group, pages)| {
-        assert_eq!(group.wait, Wait::All);
+        assert_eq!(group.wait, FrameWait::All);
         assert_eq!(evictions.channels(group), None);
         let pages: Vec<u32> = pages.iter().map(|p| p.0).collect();
         Left { kind: group.kind, pages, units: group.units, channels: None, background: group.background }
@@ -143,10 +145,10 @@ struct Compare<'a> {
     vetoed: bool,
 }
 
-impl Visitor for Compare<'_> {
+impl PolicyVisitor for Compare<'_> {
     type Out = ();
 
-    fn visit<B: Buffer + Send + 'static>(self, mut policy: B, _: Built) {
+    fn visit<B: BufferPolicy + Send + 'static>(self, mut policy: B, _: BuiltPolicy) {
         let Self { spec, config, pages, seed, pattern, ops, vetoed } = self;
         policy.grow(pages);
         let mut naive = model(spec, config);
@@ -162,7 +164,7 @@ impl Visitor for Compare<'_> {
             let place = || format!("{spec} {config:?} seed {seed}: {step:?}");
             veto.asked.clear();
             veto.told = 0;
-            veto.exhausted = if dice.below(2) == 0 { Exhausted::TakeBase } else { Exhausted::Bypass };
+            veto.exhausted = if dice.below(2) == 0 { WhenExhausted::TakeBase } else { WhenExhausted::Bypass };
             objections.exhausted = veto.exhausted;
             let mut expected = Vec::new();
             let seen;
@@ -239,7 +241,7 @@ fn check_promises(place: &dyn Fn() -> String, veto: &Avoiding, parked: &BTreeSet
     assert_eq!(veto.asked.last(), welcome.last(), "{}", place());
 }
 
-fn for_each(spec: &str, config: BufferConfig, visitor: impl Visitor<Out = ()>) {
+fn for_each(spec: &str, config: BufferConfig, visitor: impl PolicyVisitor<Out = ()>) {
     let parsed: PolicySpec = spec.parse().expect(spec);
     build(&parsed, config, visitor).unwrap_or_else(|e| panic!("{spec}: {e}"));
 }
@@ -272,16 +274,16 @@ fn single_evictions_and_write_backs() {
 /// Drives a policy with a veto that objects to nothing or to everything beside one without a veto.
 struct Fixed {
     objects: bool,
-    exhausted: Exhausted,
+    exhausted: WhenExhausted,
     capacity: u32,
     seed: u64,
     spec: &'static str,
 }
 
-impl Visitor for Fixed {
+impl PolicyVisitor for Fixed {
     type Out = ();
 
-    fn visit<B: Buffer + Send + 'static>(self, mut policy: B, _: Built) {
+    fn visit<B: BufferPolicy + Send + 'static>(self, mut policy: B, _: BuiltPolicy) {
         let Self { objects, exhausted, capacity, seed, spec } = self;
         let pages = 3 * capacity + 5;
         policy.grow(pages);
@@ -293,7 +295,7 @@ impl Visitor for Fixed {
         for op in Workload::new(seed, PATTERNS[3], Mix::ALL, pages).take(4000) {
             let mut expected = Vec::new();
             match op {
-                Op::Access(access) if objects && exhausted == Exhausted::Bypass => {
+                Op::Access(access) if objects && exhausted == WhenExhausted::Bypass => {
                     let full = policy.len() == capacity;
                     let outcome = policy.access(access, &NoDevice, &mut veto, &mut out);
                     assert!(!full || outcome != AccessOutcome::Inserted, "{spec} {op:?}");
@@ -307,7 +309,7 @@ impl Visitor for Fixed {
                 Op::Notify(notice) => {
                     policy.notify(notice, &NoDevice, &mut veto, &mut out);
                     free.notify(notice, &mut expected);
-                    if objects && exhausted == Exhausted::Bypass {
+                    if objects && exhausted == WhenExhausted::Bypass {
                         out.clear();
                         continue;
                     }
@@ -326,7 +328,7 @@ fn objections_to_nothing_or_to_everything() {
     for spec in SPECS {
         for capacity in [1, 2, 9, 60] {
             for objects in [false, true] {
-                for (seed, exhausted) in [(11, Exhausted::TakeBase), (12, Exhausted::Bypass)] {
+                for (seed, exhausted) in [(11, WhenExhausted::TakeBase), (12, WhenExhausted::Bypass)] {
                     let config = BufferConfig { capacity_pages: capacity, pages_per_block: 4, elements: 1 };
                     for_each(spec, config, Fixed { objects, exhausted, capacity, seed, spec });
                 }
@@ -340,10 +342,10 @@ struct Count {
     spec: &'static str,
 }
 
-impl Visitor for Count {
+impl PolicyVisitor for Count {
     type Out = ();
 
-    fn visit<B: Buffer + Send + 'static>(self, mut policy: B, _: Built) {
+    fn visit<B: BufferPolicy + Send + 'static>(self, mut policy: B, _: BuiltPolicy) {
         const ELEMENTS: u32 = 7;
         let pages = 40_000;
         policy.grow(pages);
@@ -390,7 +392,7 @@ fn a_long_veto_costs_a_question_per_page() {
 /// was.
 #[test]
 fn asked_in_the_policys_own_order() {
-    let (r, w) = (Access::read, Access::write);
+    let (r, w) = (PageAccess::read, PageAccess::write);
     // Window 3d 2c 1d: its clean page, then all from the LRU end.
     assert_order("cflru", &[w(1), r(2), w(3), r(4), w(5), r(6)], &[2, 1, 3, 4, 5, 6]);
     // 2 is clean; the others after their second chances.
@@ -405,23 +407,23 @@ fn asked_in_the_policys_own_order() {
 }
 
 struct Order<'a> {
-    accesses: &'a [Access],
+    accesses: &'a [PageAccess],
     pages: &'a [u32],
 }
 
-impl Visitor for Order<'_> {
+impl PolicyVisitor for Order<'_> {
     type Out = ();
 
-    fn visit<B: Buffer + Send + 'static>(self, mut policy: B, _: Built) {
+    fn visit<B: BufferPolicy + Send + 'static>(self, mut policy: B, _: BuiltPolicy) {
         policy.grow(1000);
         let mut out = Evictions::default();
         for access in self.accesses {
             policy.access(*access, &NoDevice, &mut NoVeto, &mut out);
         }
         for _ in 0..2 {
-            let mut veto = Avoiding { exhausted: Exhausted::Bypass, ..Avoiding::new(1) };
+            let mut veto = Avoiding { exhausted: WhenExhausted::Bypass, ..Avoiding::new(1) };
             veto.avoided[0] = true;
-            assert_eq!(policy.access(Access::write(900), &NoDevice, &mut veto, &mut out), AccessOutcome::Bypassed);
+            assert_eq!(policy.access(PageAccess::write(900), &NoDevice, &mut veto, &mut out), AccessOutcome::Bypassed);
             assert_eq!(veto.asked, self.pages);
             policy.notify(BufferNotice::Resume { element: Element(0) }, &NoDevice, &mut veto, &mut out);
         }
@@ -430,7 +432,7 @@ impl Visitor for Order<'_> {
 }
 
 #[track_caller]
-fn assert_order(spec: &str, accesses: &[Access], pages: &[u32]) {
+fn assert_order(spec: &str, accesses: &[PageAccess], pages: &[u32]) {
     let config = BufferConfig { capacity_pages: pages.len() as u32, pages_per_block: 4, elements: 1 };
     for_each(spec, config, Order { accesses, pages });
 }
@@ -440,23 +442,23 @@ fn assert_order(spec: &str, accesses: &[Access], pages: &[u32]) {
 #[test]
 fn a_parked_page_keeps_its_place() {
     struct Parked;
-    impl Visitor for Parked {
+    impl PolicyVisitor for Parked {
         type Out = ();
-        fn visit<B: Buffer + Send + 'static>(self, mut policy: B, _: Built) {
+        fn visit<B: BufferPolicy + Send + 'static>(self, mut policy: B, _: BuiltPolicy) {
             policy.grow(1000);
             let mut out = Evictions::default();
             let mut veto = Avoiding::new(10);
             veto.avoided[1] = true;
             for page in [1, 2, 3, 4] {
-                policy.access(Access::read(page), &NoDevice, &mut veto, &mut out);
+                policy.access(PageAccess::read(page), &NoDevice, &mut veto, &mut out);
             }
             for (page, victim) in [(5, 2), (6, 3)] {
-                policy.access(Access::read(page), &NoDevice, &mut veto, &mut out);
+                policy.access(PageAccess::read(page), &NoDevice, &mut veto, &mut out);
                 assert_eq!(tell(&mut out), [Left::unit(EvictionKind::Drop, &[victim])]);
             }
             veto.avoided[1] = false;
             policy.notify(BufferNotice::Resume { element: Element(1) }, &NoDevice, &mut veto, &mut out);
-            policy.access(Access::read(7), &NoDevice, &mut veto, &mut out);
+            policy.access(PageAccess::read(7), &NoDevice, &mut veto, &mut out);
             assert_eq!(tell(&mut out), [Left::unit(EvictionKind::Drop, &[1])]);
         }
     }

@@ -2,7 +2,8 @@
 
 use destage_plan::{PolicySpec, SpecError};
 use destage_policy::buffer::{
-    Buffer, BufferConfig, Built, EvictionUnit, PolicyError, Visitor, build, canonical, info, layers, policies,
+    BufferConfig, BufferPolicy, BuiltPolicy, EvictionUnit, PolicyError, PolicyVisitor, build, canonical, info, layers,
+    policies,
 };
 
 use crate::models::values_of;
@@ -12,9 +13,9 @@ const CONFIG: BufferConfig = BufferConfig { capacity_pages: 8, pages_per_block: 
 /// Takes the parameters in force.
 struct InForce;
 
-impl Visitor for InForce {
+impl PolicyVisitor for InForce {
     type Out = Vec<(String, String)>;
-    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) -> Self::Out {
+    fn visit<B: BufferPolicy + Send + 'static>(self, buffer: B, built: BuiltPolicy) -> Self::Out {
         assert!(buffer.is_empty());
         built.params.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }

@@ -1,7 +1,7 @@
 //! A worked table of the specification, row by row: a policy and its model must do and hold what it
 //! says, and both must be left in the same state, which shows when everything is pushed out.
 
-use destage_policy::buffer::{Access, BufferConfig, BufferNotice};
+use destage_policy::buffer::{BufferConfig, BufferNotice, PageAccess};
 
 use crate::driven::{Driven, driven};
 use crate::models::{Left, Model, Objections, model};
@@ -16,7 +16,7 @@ pub(crate) struct Table {
     config: BufferConfig,
     pub(crate) policy: Box<dyn Driven>,
     pub(crate) model: Box<dyn Model>,
-    so_far: Vec<Access>,
+    so_far: Vec<PageAccess>,
 }
 
 impl Table {
@@ -27,7 +27,7 @@ impl Table {
 
     /// The accesses of a row, the state after them, and what left.
     #[track_caller]
-    pub(crate) fn row(&mut self, accesses: &[Access], state: &str, left: &[Left]) {
+    pub(crate) fn row(&mut self, accesses: &[PageAccess], state: &str, left: &[Left]) {
         let (mut seen, mut expected) = (Vec::new(), Vec::new());
         for access in accesses {
             let outcome = self.model.access(*access, &Objections::none(), &mut expected);
@@ -46,7 +46,8 @@ impl Table {
     fn compare_drains(&self) {
         let (mut policy, mut model) = (driven(self.spec, self.config, ROOM), model(self.spec, self.config));
         let (mut seen, mut expected) = (Vec::new(), Vec::new());
-        let fresh = (0..6 * self.config.capacity_pages).map(|i| Access::write(FRESH + i * self.config.pages_per_block));
+        let fresh =
+            (0..6 * self.config.capacity_pages).map(|i| PageAccess::write(FRESH + i * self.config.pages_per_block));
         for access in self.so_far.iter().copied().chain(fresh) {
             model.access(access, &Objections::none(), &mut expected);
             policy.access(access, &mut seen);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use destage_plan::{Element, PageNo};
 use destage_policy::buffer::{
-    Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, EvictionUnit, Exhausted, PolicyInfo, info,
+    AccessOutcome, BufferConfig, BufferNotice, EvictionKind, EvictionUnit, PageAccess, PolicyInfo, WhenExhausted, info,
     policies,
 };
 
@@ -135,7 +135,7 @@ fn assert_without_effect(objector: impl Fn(u32) -> Objector, memory_accesses_too
 
 #[test]
 fn a_veto_that_never_objects_has_no_effect() {
-    for exhausted in [Exhausted::TakeBase, Exhausted::Bypass] {
+    for exhausted in [WhenExhausted::TakeBase, WhenExhausted::Bypass] {
         let objections = Objections { exhausted, ..Objections::none() };
         assert_without_effect(|n| Objector::new(objections.clone(), n), true, false);
     }
@@ -144,7 +144,7 @@ fn a_veto_that_never_objects_has_no_effect() {
 #[test]
 fn a_veto_that_always_objects_and_takes_the_base_has_no_effect() {
     for holds in [false, true] {
-        assert_without_effect(|n| Objector::to_all(Exhausted::TakeBase, n), false, holds);
+        assert_without_effect(|n| Objector::to_all(WhenExhausted::TakeBase, n), false, holds);
     }
 }
 
@@ -160,7 +160,7 @@ fn a_veto_that_always_objects_and_bypasses_freezes_a_full_buffer() {
                 Op::Access(access) => {
                     let before = content.pages.clone();
                     let full = policy.len() == config.capacity_pages;
-                    let mut veto = Objector::to_all(Exhausted::Bypass, config.pages_per_block);
+                    let mut veto = Objector::to_all(WhenExhausted::Bypass, config.pages_per_block);
                     policy.notify(RESUME, &mut left);
                     let outcome = policy.access_with(access, &mut veto, &mut left);
                     content.access(access, outcome, &left);
@@ -194,9 +194,9 @@ fn a_veto_that_always_objects_and_bypasses_freezes_a_full_buffer() {
         // What is really there: exactly the pages that the answers told.
         let is_held: Vec<bool> = (0..pages)
             .map(|page| {
-                let mut veto = Objector::to_all(Exhausted::Bypass, config.pages_per_block);
+                let mut veto = Objector::to_all(WhenExhausted::Bypass, config.pages_per_block);
                 let full = policy.len() == config.capacity_pages;
-                let outcome = policy.access_with(Access::read(page), &mut veto, &mut left);
+                let outcome = policy.access_with(PageAccess::read(page), &mut veto, &mut left);
                 if full {
                     assert_ne!(outcome, AccessOutcome::Inserted);
                 }
@@ -255,7 +255,7 @@ fn random_objections(dice: &mut Workload, spec: &str, config: BufferConfig, page
     let share = [0, 128, 512, 900, 1000, 1024][dice.below(6) as usize];
     let step = if evicts_pages(spec) { 1 } else { config.pages_per_block };
     let units = (0..pages).step_by(step as usize).filter(|_| dice.below(1024) < share).collect();
-    let exhausted = if dice.below(2) == 0 { Exhausted::TakeBase } else { Exhausted::Bypass };
+    let exhausted = if dice.below(2) == 0 { WhenExhausted::TakeBase } else { WhenExhausted::Bypass };
     Objections { units, exhausted, ..Objections::none() }
 }
 
@@ -290,7 +290,7 @@ fn objections_that_hold() {
                 .step_by(step as usize)
                 .filter(|first| avoided[Objector::element_of(*first, elements).index()])
                 .collect();
-            let exhausted = if dice.below(2) == 0 { Exhausted::TakeBase } else { Exhausted::Bypass };
+            let exhausted = if dice.below(2) == 0 { WhenExhausted::TakeBase } else { WhenExhausted::Bypass };
             let objections = Objections { units, exhausted, ..Objections::none() };
             let mut veto = Objector { elements, ..Objector::new(objections.clone(), config.pages_per_block) };
             let op = match (dice.below(40), op.page()) {
@@ -384,7 +384,7 @@ fn unopposed(pages_per_block: u32) -> Objector {
 }
 
 fn objector_to_all(pages_per_block: u32) -> Objector {
-    Objector::to_all(Exhausted::TakeBase, pages_per_block)
+    Objector::to_all(WhenExhausted::TakeBase, pages_per_block)
 }
 
 /// The hand meets 2 with bit 0 first, however many frames it inspects before it gives up.
@@ -395,14 +395,14 @@ fn clock_takes_its_base_where_the_hand_would_have_stopped() {
     // (5,1)(2,0)(3,1)(4,0), hand at 2; writing 5 sets no bit that is not set; a hit on 3 sets its
     // bit.
     for page in [1, 2, 3, 4, 5, 3] {
-        policy.access_with(Access::write(page), &mut unopposed(1), &mut left);
+        policy.access_with(PageAccess::write(page), &mut unopposed(1), &mut left);
     }
     left.clear();
-    policy.access_with(Access::write(6), &mut objector_to_all(1), &mut left);
+    policy.access_with(PageAccess::write(6), &mut objector_to_all(1), &mut left);
     assert_eq!(left, [Left::unit(EvictionKind::Flush, &[2])]);
     left.clear();
     // (5,1)(6,1)(3,1)(4,0), hand at 3: had the veto's search cleared the bit of 3, 3 would go.
-    policy.access_with(Access::write(7), &mut unopposed(1), &mut left);
+    policy.access_with(PageAccess::write(7), &mut unopposed(1), &mut left);
     assert_eq!(left, [Left::unit(EvictionKind::Flush, &[4])]);
 }
 
@@ -413,10 +413,10 @@ fn lb_clock_takes_its_base_among_the_candidates() {
     let mut left = Vec::new();
     // Beyond Fig. 2(b): B2r1{10} B5r1{20,22,23} B3r1{12,13} B7r0{28,29}.
     for page in [28, 10, 4, 6, 19, 16, 17, 18, 20, 22, 23, 29, 12, 13, 10] {
-        policy.access_with(Access::write(page), &mut unopposed(4), &mut left);
+        policy.access_with(PageAccess::write(page), &mut unopposed(4), &mut left);
     }
     left.clear();
-    policy.access_with(Access::write(32), &mut objector_to_all(4), &mut left);
+    policy.access_with(PageAccess::write(32), &mut objector_to_all(4), &mut left);
     assert_eq!(left, [Left::unit(EvictionKind::Flush, &[28, 29])]);
 }
 
@@ -427,11 +427,11 @@ fn lb_clock_looks_on_beyond_the_candidates() {
         driven("lb-clock:prev_init=0", BufferConfig { capacity_pages: 2, pages_per_block: 4, elements: 1 }, 40);
     let mut left = Vec::new();
     // B0r0{3} B1r1{4}, hand at B0.
-    policy.access_with(Access::write(3), &mut unopposed(4), &mut left);
-    policy.access_with(Access::write(4), &mut unopposed(4), &mut left);
-    let objections = Objections { units: BTreeSet::from([0]), exhausted: Exhausted::Bypass, ..Objections::none() };
+    policy.access_with(PageAccess::write(3), &mut unopposed(4), &mut left);
+    policy.access_with(PageAccess::write(4), &mut unopposed(4), &mut left);
+    let objections = Objections { units: BTreeSet::from([0]), exhausted: WhenExhausted::Bypass, ..Objections::none() };
     let mut veto = Objector::new(objections, 4);
-    assert_eq!(policy.access_with(Access::write(8), &mut veto, &mut left), AccessOutcome::Inserted);
+    assert_eq!(policy.access_with(PageAccess::write(8), &mut veto, &mut left), AccessOutcome::Inserted);
     assert_eq!(left, [Left::unit(EvictionKind::Flush, &[4])]);
     assert_eq!(veto.exhausted, 0);
 }
@@ -465,12 +465,12 @@ fn assert_order(spec: &str, pages: &[u32], firsts: &[u32]) {
     let mut policy = driven(spec, config, 1000);
     let mut left = Vec::new();
     for page in pages {
-        policy.access_with(Access::write(*page), &mut unopposed(4), &mut left);
+        policy.access_with(PageAccess::write(*page), &mut unopposed(4), &mut left);
     }
     // Twice: what was passed over is still where it was.
     for _ in 0..2 {
-        let mut veto = Objector::to_all(Exhausted::Bypass, 4);
-        assert_eq!(policy.access_with(Access::write(900), &mut veto, &mut left), AccessOutcome::Bypassed);
+        let mut veto = Objector::to_all(WhenExhausted::Bypass, 4);
+        assert_eq!(policy.access_with(PageAccess::write(900), &mut veto, &mut left), AccessOutcome::Bypassed);
         assert_eq!(veto.asked.iter().map(|asked| asked.first).collect::<Vec<_>>(), firsts, "{spec}");
     }
     assert_eq!(left, []);
@@ -485,10 +485,10 @@ fn a_lone_protected_block_is_asked_about() {
         let spec = &format!("{policy}:protect_current=true");
         let mut policy = driven(spec, BufferConfig { capacity_pages: 2, pages_per_block: 4, elements: 1 }, 40);
         let mut left = Vec::new();
-        policy.access_with(Access::write(0), &mut unopposed(4), &mut left);
-        policy.access_with(Access::write(1), &mut unopposed(4), &mut left);
-        let mut veto = Objector::new(Objections { exhausted: Exhausted::Bypass, ..Objections::none() }, 4);
-        assert_eq!(policy.access_with(Access::write(2), &mut veto, &mut left), AccessOutcome::Inserted, "{spec}");
+        policy.access_with(PageAccess::write(0), &mut unopposed(4), &mut left);
+        policy.access_with(PageAccess::write(1), &mut unopposed(4), &mut left);
+        let mut veto = Objector::new(Objections { exhausted: WhenExhausted::Bypass, ..Objections::none() }, 4);
+        assert_eq!(policy.access_with(PageAccess::write(2), &mut veto, &mut left), AccessOutcome::Inserted, "{spec}");
         assert_eq!((veto.asked.len(), veto.exhausted), (1, 0), "{spec}");
     }
 }

@@ -5,14 +5,14 @@
 //! everything out.
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, BufferConfig, BufferNotice, EvictionKind, policies};
+use destage_policy::buffer::{BufferConfig, BufferNotice, EvictionKind, PageAccess, policies};
 
 use crate::driven::driven;
 use crate::models::Left;
 use crate::table::Table;
 
-fn writes(pages: &[u32]) -> Vec<Access> {
-    pages.iter().map(|page| Access::write(*page)).collect()
+fn writes(pages: &[u32]) -> Vec<PageAccess> {
+    pages.iter().map(|page| PageAccess::write(*page)).collect()
 }
 
 fn flush(pages: &[u32]) -> Left {
@@ -23,10 +23,10 @@ fn flush(pages: &[u32]) -> Left {
 #[test]
 fn lru() {
     let mut t = Table::new("lru", 3, 1, 1);
-    t.row(&[Access::write(1), Access::read(2), Access::write(3)], "3d 2c 1d", &[]);
-    t.row(&[Access::read(1)], "1d 3d 2c", &[]);
-    t.row(&[Access::write(4)], "4d 1d 3d", &[Left::unit(EvictionKind::Drop, &[2])]);
-    t.row(&[Access::read(2)], "2c 4d 1d", &[flush(&[3])]);
+    t.row(&[PageAccess::write(1), PageAccess::read(2), PageAccess::write(3)], "3d 2c 1d", &[]);
+    t.row(&[PageAccess::read(1)], "1d 3d 2c", &[]);
+    t.row(&[PageAccess::write(4)], "4d 1d 3d", &[Left::unit(EvictionKind::Drop, &[2])]);
+    t.row(&[PageAccess::read(2)], "2c 4d 1d", &[flush(&[3])]);
     // Six accesses of lookup and move, two victims.
     assert_eq!(t.policy.memory_accesses(), 6 * 2 + 2);
 }
@@ -47,9 +47,9 @@ fn clock() {
 #[test]
 fn fifo() {
     let mut t = Table::new("fifo", 3, 1, 1);
-    t.row(&[Access::write(1), Access::read(2), Access::write(3), Access::write(1)], "1d 2c 3d", &[]);
-    t.row(&[Access::read(4)], "2c 3d 4c", &[flush(&[1])]);
-    t.row(&[Access::read(1)], "3d 4c 1c", &[Left::unit(EvictionKind::Drop, &[2])]);
+    t.row(&[PageAccess::write(1), PageAccess::read(2), PageAccess::write(3), PageAccess::write(1)], "1d 2c 3d", &[]);
+    t.row(&[PageAccess::read(4)], "2c 3d 4c", &[flush(&[1])]);
+    t.row(&[PageAccess::read(1)], "3d 4c 1c", &[Left::unit(EvictionKind::Drop, &[2])]);
     // Six lookups, five insertions, two victims.
     assert_eq!(t.policy.memory_accesses(), 6 + 5 + 2);
 }
@@ -87,8 +87,8 @@ fn two_q_of_few_pages() {
 #[test]
 fn arc() {
     let mut t = Table::new("arc", 3, 1, 1);
-    t.row(&[Access::write(1), Access::read(2), Access::write(3)], "1d 2c 3d | - | - | - | 0", &[]);
-    t.row(&[Access::read(1)], "2c 3d | 1d | - | - | 0", &[]);
+    t.row(&[PageAccess::write(1), PageAccess::read(2), PageAccess::write(3)], "1d 2c 3d | - | - | - | 0", &[]);
+    t.row(&[PageAccess::read(1)], "2c 3d | 1d | - | - | 0", &[]);
     // Case IV B: T1 is above its target.
     t.row(&writes(&[4]), "3d 4d | 1d | 2 | - | 0", &[Left::unit(EvictionKind::Drop, &[2])]);
     // Case II: a miss in B1 raises the target by one; T1 is still above it.
@@ -150,7 +150,7 @@ fn s3_fifo() {
 /// Specs §4.3.
 #[test]
 fn cflru() {
-    let (r, w) = (Access::read, Access::write);
+    let (r, w) = (PageAccess::read, PageAccess::write);
     let mut t = Table::new("cflru", 4, 1, 1);
     t.row(&[w(1), r(2), w(3), r(4)], "4c 3d | 2c 1d", &[]);
     t.row(&[r(5)], "5c 4c | 3d 1d", &[Left::unit(EvictionKind::Drop, &[2])]);
@@ -165,7 +165,7 @@ fn cflru() {
 /// window shrinks; then 8 in three, so that it shrinks again.
 #[test]
 fn cflru_adaptive() {
-    let (r, w) = (Access::read, Access::write);
+    let (r, w) = (PageAccess::read, PageAccess::write);
     let mut t = Table::new("cflru:window=adaptive:period=2:step=0.25", 4, 1, 1);
     t.row(&writes(&[1, 2, 3, 4]), "4d 3d | 2d 1d", &[]);
     t.row(&writes(&[5, 6]), "6d | 5d 4d 3d", &[flush(&[1]), flush(&[2])]);
@@ -177,7 +177,7 @@ fn cflru_adaptive() {
 /// Specs §4.4.
 #[test]
 fn lru_wsr() {
-    let (r, w) = (Access::read, Access::write);
+    let (r, w) = (PageAccess::read, PageAccess::write);
     let mut t = Table::new("lru-wsr", 3, 1, 1);
     t.row(&[w(1), r(2), w(3)], "3d 2c 1d", &[]);
     t.row(&[r(4)], "4c 1d* 3d", &[Left::unit(EvictionKind::Drop, &[2])]);
@@ -194,7 +194,7 @@ fn lru_wsr() {
 /// Specs §4.5.
 #[test]
 fn ccf_lru() {
-    let (r, w) = (Access::read, Access::write);
+    let (r, w) = (PageAccess::read, PageAccess::write);
     let mut t = Table::new("ccf-lru", 4, 1, 1);
     t.row(&[w(1), r(2), r(3)], "1d | 3c* 2c*", &[]);
     t.row(&[r(2)], "2c 1d | 3c*", &[]);
@@ -209,7 +209,7 @@ fn ccf_lru() {
 /// The other codes' readings of specs §4.5.
 #[test]
 fn ccf_lru_other_readings() {
-    let (r, w) = (Access::read, Access::write);
+    let (r, w) = (PageAccess::read, PageAccess::write);
     let mut t = Table::new("ccf-lru:hot_clean=spare", 4, 1, 1);
     t.row(&[w(1), r(2), r(3), r(2), w(4), w(5)], "5d 4d 2c 1d | -", &[Left::unit(EvictionKind::Drop, &[3])]);
     t.row(&[w(6)], "6d 5d* 4d* | 2c*", &[flush(&[1])]);
@@ -227,7 +227,7 @@ fn ccf_lru_other_readings() {
 /// scan meets them.
 #[test]
 fn ccf_lru_with_reads_in_the_mixed_list() {
-    let (r, w) = (Access::read, Access::write);
+    let (r, w) = (PageAccess::read, PageAccess::write);
     let mut t = Table::new("ccf-lru:new_clean_to=mixed", 4, 1, 1);
     t.row(&[w(1), r(2), r(3)], "3c 2c 1d | -", &[]);
     t.row(&[r(2), w(4)], "4d 2c 3c 1d | -", &[]);
@@ -283,7 +283,7 @@ fn fab() {
 #[test]
 fn fab_drops_the_clean_pages_of_its_victim() {
     let mut t = Table::new("fab", 4, 4, 1);
-    let accesses = [Access::write(7), Access::read(6), Access::write(4), Access::read(12)];
+    let accesses = [PageAccess::write(7), PageAccess::read(6), PageAccess::write(4), PageAccess::read(12)];
     t.row(&accesses, "B3{12} B1{4,6,7}", &[]);
     t.row(
         &writes(&[16]),
@@ -324,7 +324,7 @@ fn bplru_without_compensation() {
 fn bplru_compensated_block_written_again() {
     let mut t = Table::new("bplru", 8, 4, 1);
     t.row(&writes(&[5, 8, 9, 10, 11]), "B1{5} B2{8,9,10,11}", &[]);
-    t.row(&[Access::read(9), Access::read(6)], "B1{5} B2{8,9,10,11}", &[]);
+    t.row(&[PageAccess::read(9), PageAccess::read(6)], "B1{5} B2{8,9,10,11}", &[]);
     t.row(&writes(&[9]), "B2{8,9,10,11} B1{5}", &[]);
     // Offset 3 of a full block again: `ordered` sees a rewrite, `last_page_full` would compensate.
     t.row(&writes(&[5, 11]), "B2{8,9,10,11} B1{5}", &[]);
@@ -345,7 +345,7 @@ fn bplru_padding_share_is_exact() {
                 driven(&spec, BufferConfig { capacity_pages: 100, pages_per_block: 100, elements: 1 }, 100);
             let mut left = Vec::new();
             for page in 0..cached {
-                policy.access(Access::write(page), &mut left);
+                policy.access(PageAccess::write(page), &mut left);
             }
             policy.notify(BufferNotice::Flush, &mut left);
             let padded = left.iter().any(|group| group.kind == EvictionKind::Pad);
@@ -396,10 +396,11 @@ fn clc_share() {
 /// most recent, or keeps its place in SI.
 #[test]
 fn clc_reads_and_trims() {
-    let accesses = [Access::write(0), Access::write(1), Access::write(4), Access::write(8), Access::write(9)];
+    let accesses =
+        [PageAccess::write(0), PageAccess::write(1), PageAccess::write(4), PageAccess::write(8), PageAccess::write(9)];
     let mut t = Table::new("clc:si_max=1", 8, 4, 1);
     t.row(&accesses, "B2 | 1:B1; 2:B0", &[]);
-    t.row(&[Access::read(0), Access::read(2)], "B2 | 1:B1; 2:B0", &[]);
+    t.row(&[PageAccess::read(0), PageAccess::read(2)], "B2 | 1:B1; 2:B0", &[]);
     let mut left = Vec::new();
     for (page, state) in [(1, "B2 | 1:B0,B1"), (8, "B2 | 1:B0,B1"), (0, "B2 | 1:B1"), (9, " | 1:B1")] {
         t.model.notify(BufferNotice::Trim { page: PageNo(page) }, &mut left);
@@ -431,7 +432,7 @@ fn pud_lru_mean() {
     t.row(&writes(&[16]), "t=8: B1{4,5} 1.5 2 1.75 IUG; B3{12,13} 0 3 1.5 IUG; B4{16} none 1 1 FUG", &[flush(&[8])]);
     t.row(&writes(&[20]), "t=9: B3{12,13} 0 4 2 IUG; B4{16} none 2 2 IUG; B5{20} none 1 1 FUG", &[flush(&[4, 5])]);
     t.row(
-        &[Access::read(12), Access::read(21)],
+        &[PageAccess::read(12), PageAccess::read(21)],
         "t=9: B3{12,13} 0 4 2 IUG; B4{16} none 2 2 IUG; B5{20} none 1 1 FUG",
         &[],
     );
@@ -448,7 +449,7 @@ fn pud_lru_order() {
         let mut t = Table::new(spec, 2, 4, 1);
         t.row(&writes(&[0, 0, 4, 4, 0]), &format!("t=6: B0{{0}} 1 1 1 {group}; B1{{4}} 0 2 1 {group}"), &[]);
         let mut left = Vec::new();
-        t.policy.access(Access::write(8), &mut left);
+        t.policy.access(PageAccess::write(8), &mut left);
         assert_eq!(left, [flush(&[4])], "{spec}");
     }
 }
@@ -567,12 +568,12 @@ fn growing_keeps_the_content() {
     for spec in policies().iter().map(|policy| policy.name).filter(|name| *name != "none") {
         let mut policy = driven(spec, BufferConfig { capacity_pages: 4, pages_per_block: 4, elements: 1 }, 3);
         let mut left = Vec::new();
-        policy.access(Access::write(2), &mut left);
+        policy.access(PageAccess::write(2), &mut left);
         policy.grow(101);
-        policy.access(Access::write(100), &mut left);
+        policy.access(PageAccess::write(100), &mut left);
         policy.grow(1);
         policy.grow(0);
-        policy.access(Access::write(100), &mut left);
+        policy.access(PageAccess::write(100), &mut left);
         assert_eq!((policy.len(), &left[..]), (2, &[][..]), "{spec}");
         policy.notify(BufferNotice::Trim { page: PageNo(100) }, &mut left);
         assert_eq!(left, [Left::unit(EvictionKind::Drop, &[100])], "{spec}");

@@ -1,14 +1,14 @@
 //! Random workloads for comparing a policy with its model.
 
 use destage_plan::{Element, PageNo};
-use destage_policy::buffer::{Access, BufferNotice};
+use destage_policy::buffer::{BufferNotice, PageAccess};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// One operation on a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    Access(Access),
+    Access(PageAccess),
     Notify(BufferNotice),
 }
 
@@ -139,10 +139,10 @@ impl Iterator for Workload {
             self.run.next += 1;
             self.run.left -= 1;
             let write = self.run.write;
-            return Some(Op::Access(Access { page: PageNo(page), write }));
+            return Some(Op::Access(PageAccess { page: PageNo(page), write }));
         }
         let page = PageNo(self.page(pattern));
         let write = self.below(1024) >= reads;
-        Some(Op::Access(Access { page, write }))
+        Some(Op::Access(PageAccess { page, write }))
     }
 }

@@ -10,14 +10,14 @@ const PART: (&str, &str) = (".destage-kept-", ".part");
 
 /// A folder that this process writes to.
 #[derive(Debug)]
-pub struct Folder {
+pub struct ResultFolder {
     path: PathBuf,
     begun: AtomicU64,
     /// Locked as long as there may be files that are not whole yet; none where folders cannot be locked.
     _shared: Option<File>,
 }
 
-impl Folder {
+impl ResultFolder {
     /// This folder, which has to be there. What processes that were killed left half written is removed, unless others
     /// write to it right now: who comes last does it then.
     pub fn at(path: &Path) -> Self {

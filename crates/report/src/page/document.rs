@@ -19,7 +19,7 @@ const STYLE: &str = include_str!("style.css");
 /// drawing again when colours, width or paper change. Whatever comes from results belongs into
 /// `body` escaped (see [`escaped`]) and into `data`, which the script reads, never into `script`.
 #[derive(Clone, Debug)]
-pub struct Document {
+pub struct PageDocument {
     /// What the page is, before its title.
     pub kind: &'static str,
     /// Its title, as text.
@@ -36,7 +36,7 @@ pub struct Document {
     pub style: &'static str,
 }
 
-impl Document {
+impl PageDocument {
     /// The page.
     pub fn html(&self) -> String {
         let Self { kind, title, body, footer, data, script, style } = self;

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::ReportRun;
 use crate::answers::list;
-use crate::chart::{Chart, Form};
-use crate::figures::{COLLECTIONS, Show};
-use crate::group::Group;
+use crate::chart::{ChartForm, ReportChart};
+use crate::figures::{COLLECTIONS, ValueFormat};
+use crate::group::RunGroup;
 use crate::ranking::pictured;
 use crate::summary::{shown, writes_cache_devices};
 
@@ -14,13 +14,13 @@ use crate::summary::{shown, writes_cache_devices};
 const OF_COLLECTION: [&str; 7] = ["gc-tail", "gc-time", "delayed-time", "wa", "wa-time", "erases", "wear"];
 
 /// Whether any run has what a chart shows, and other than nothing.
-pub(super) fn is_drawn(figure: &Chart, group: &Group, runs: &[ReportRun]) -> bool {
+pub(super) fn is_drawn(figure: &ReportChart, group: &RunGroup, runs: &[ReportRun]) -> bool {
     let mut all = group.points.iter().map(|point| &runs[point.run]);
     match figure.form {
         // A run alone has nothing to be compared with, and its figures are in the table.
-        Form::Picture | Form::Sweep if group.points.len() == 1 => false,
-        Form::Picture => all.any(|run| pictured(group, runs).of(group.kind, run).is_some()),
-        Form::Sweep => {
+        ChartForm::Picture | ChartForm::Sweep if group.points.len() == 1 => false,
+        ChartForm::Picture => all.any(|run| pictured(group, runs).of(group.kind, run).is_some()),
+        ChartForm::Sweep => {
             // Erases and amplification of runs without a collection are those of no run.
             let of_nothing = OF_COLLECTION.contains(&figure.id) && collects_nowhere(group, runs);
             !of_nothing
@@ -28,14 +28,14 @@ pub(super) fn is_drawn(figure: &Chart, group: &Group, runs: &[ReportRun]) -> boo
                 && same(figure, group, runs).is_none()
         }
         // One part alone is nothing to compare.
-        Form::Parts => {
+        ChartForm::Parts => {
             let none = figure.id == "gc-tail" && collects_nowhere(group, runs);
             !none && all.any(|run| figure.paths.iter().filter(|(_, path)| run.number(path).is_some()).count() > 1)
         }
-        Form::Stack => writes_cache_devices(all),
-        Form::Cdf | Form::Tail => all.any(|run| !run.list("response.distribution").is_empty()),
-        Form::Time => all.any(|run| figure.paths.iter().any(|(series, what)| has_series(run, series, what))),
-        Form::Wear => all.any(|run| {
+        ChartForm::Stack => writes_cache_devices(all),
+        ChartForm::Cdf | ChartForm::Tail => all.any(|run| !run.list("response.distribution").is_empty()),
+        ChartForm::Time => all.any(|run| figure.paths.iter().any(|(series, what)| has_series(run, series, what))),
+        ChartForm::Wear => all.any(|run| {
             let erased = |class: &Value| class.get("to").and_then(Value::as_f64).is_some_and(|erases| erases > 0.0);
             let of_device =
                 |device: &Value| device.get("wear").and_then(Value::as_array).is_some_and(|all| all.iter().any(erased));
@@ -45,14 +45,14 @@ pub(super) fn is_drawn(figure: &Chart, group: &Group, runs: &[ReportRun]) -> boo
 }
 
 /// What a run shows of a sweep.
-fn value(figure: &Chart, run: &ReportRun) -> Option<f64> {
+fn value(figure: &ReportChart, run: &ReportRun) -> Option<f64> {
     figure.paths.first().and_then(|(_, path)| run.number(path))
 }
 
 /// What several runs show of a sweep if it is the same in all: less than this share apart.
 const SAME: f64 = 0.005;
 
-fn same(figure: &Chart, group: &Group, runs: &[ReportRun]) -> Option<f64> {
+fn same(figure: &ReportChart, group: &RunGroup, runs: &[ReportRun]) -> Option<f64> {
     let all: Vec<f64> = group.points.iter().filter_map(|point| value(figure, &runs[point.run])).collect();
     let least = all.iter().copied().min_by(f64::total_cmp)?;
     let most = all.iter().copied().max_by(f64::total_cmp)?;
@@ -80,20 +80,20 @@ fn has_series(run: &ReportRun, series: &str, what: &str) -> bool {
 }
 
 /// Whether runs tell of collections, and none had any.
-fn collects_nowhere(group: &Group, runs: &[ReportRun]) -> bool {
-    let of = |point: &crate::group::Point| COLLECTIONS.of(&runs[point.run]);
+fn collects_nowhere(group: &RunGroup, runs: &[ReportRun]) -> bool {
+    let of = |point: &crate::group::GroupPoint| COLLECTIONS.of(&runs[point.run]);
     group.points.iter().any(|point| of(point).is_some())
         && group.points.iter().all(|point| of(point).unwrap_or(0.0) == 0.0)
 }
 
 /// Why some charts are not there.
-pub(super) fn left_out(empty: &[&Chart], group: &Group, runs: &[ReportRun]) -> Vec<String> {
+pub(super) fn left_out(empty: &[&ReportChart], group: &RunGroup, runs: &[ReportRun]) -> Vec<String> {
     let without = collects_nowhere(group, runs);
     let is_alone = group.points.len() == 1;
-    let empty = empty.iter().filter(|chart| !(is_alone && matches!(chart.form, Form::Picture | Form::Sweep)));
-    let (collection, others): (Vec<&Chart>, Vec<&Chart>) =
+    let empty = empty.iter().filter(|chart| !(is_alone && matches!(chart.form, ChartForm::Picture | ChartForm::Sweep)));
+    let (collection, others): (Vec<&ReportChart>, Vec<&ReportChart>) =
         empty.partition(|chart| without && OF_COLLECTION.contains(&chart.id));
-    let titles = |charts: &[&Chart]| {
+    let titles = |charts: &[&ReportChart]| {
         let titles: Vec<String> = charts.iter().map(|chart| format!("“{}”", chart.title)).collect();
         list(&titles)
     };
@@ -101,11 +101,11 @@ pub(super) fn left_out(empty: &[&Chart], group: &Group, runs: &[ReportRun]) -> V
     if !collection.is_empty() {
         all.push(format!("No run had collection: there is nothing to draw for {}.", titles(&collection)));
     }
-    let (alike, others): (Vec<&Chart>, Vec<&Chart>) =
-        others.into_iter().partition(|chart| chart.form == Form::Sweep && same(chart, group, runs).is_some());
-    let told = |chart: &Chart| {
+    let (alike, others): (Vec<&ReportChart>, Vec<&ReportChart>) =
+        others.into_iter().partition(|chart| chart.form == ChartForm::Sweep && same(chart, group, runs).is_some());
+    let told = |chart: &ReportChart| {
         let value = same(chart, group, runs).unwrap_or_default();
-        let text = Show::by_word(chart.show).map_or(String::new(), |show| shown(value, show));
+        let text = ValueFormat::by_word(chart.show).map_or(String::new(), |show| shown(value, show));
         let unit = match chart.show {
             "percent" => " %",
             "rate" => " MB/s",

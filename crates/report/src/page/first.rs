@@ -9,19 +9,20 @@ use crate::ReportRun;
 use crate::cards::{capital, cards};
 use crate::device::{setting, ssd_words};
 use crate::escape::escaped;
-use crate::figures::Show;
-use crate::findings::{Gravity, found};
-use crate::group::Group;
-use crate::ranking::Ranking;
+use crate::figures::ValueFormat;
+use crate::findings::{WarningGravity, found};
+use crate::group::RunGroup;
+use crate::ranking::RunRanking;
 use crate::summary::shown;
 
 /// Strip of trust, findings and cards.
-pub(super) fn screen(html: &mut String, group: &Group, runs: &[ReportRun]) {
+pub(super) fn screen(html: &mut String, group: &RunGroup, runs: &[ReportRun]) {
     strip(html, group, runs);
     notes(html, group, runs);
     // Whether what the cards say rests on less than it seems to.
-    let best = Ranking::of(group, runs).best().map(|best| &runs[best.run]);
-    let is_weak = found(best.as_slice(), Some(group.objective)).iter().any(|finding| finding.severity != Gravity::Note);
+    let best = RunRanking::of(group, runs).best().map(|best| &runs[best.run]);
+    let is_weak =
+        found(best.as_slice(), Some(group.objective)).iter().any(|finding| finding.severity != WarningGravity::Note);
     let _ = writeln!(html, "<div class=\"cards{}\">", if is_weak { " weak" } else { "" });
     for card in cards(group, runs) {
         let _ = writeln!(
@@ -36,7 +37,7 @@ pub(super) fn screen(html: &mut String, group: &Group, runs: &[ReportRun]) {
 }
 
 /// What all runs of a group have, or all that they have.
-fn each(group: &Group, runs: &[ReportRun], tell: impl Fn(&ReportRun) -> String) -> String {
+fn each(group: &RunGroup, runs: &[ReportRun], tell: impl Fn(&ReportRun) -> String) -> String {
     let mut all: Vec<String> = Vec::new();
     for point in &group.points {
         let told = tell(&runs[point.run]);
@@ -51,7 +52,7 @@ fn each(group: &Group, runs: &[ReportRun], tell: impl Fn(&ReportRun) -> String) 
 }
 
 /// Trace, device and host.
-fn strip(html: &mut String, group: &Group, runs: &[ReportRun]) {
+fn strip(html: &mut String, group: &RunGroup, runs: &[ReportRun]) {
     let trace = |run: &ReportRun| {
         let mut told = vec![file_name(run.text("input.trace")).to_owned()];
         let of = |path: &str| run.number(path).filter(|number| *number > 0.0);
@@ -96,7 +97,7 @@ fn device(run: &ReportRun) -> String {
     match run.text("device") {
         "ssd" => {
             let mut told = vec![ssd_words(run)];
-            let of = |path: &str| Some(shown(run.number(path)? * run.number("page_bytes")?, Show::Bytes));
+            let of = |path: &str| Some(shown(run.number(path)? * run.number("page_bytes")?, ValueFormat::Bytes));
             told.extend(of("ssd.host_pages").map(|bytes| format!("{bytes} for the host")));
             told.extend(of("ssd.raw_pages").map(|bytes| format!("{bytes} of flash")));
             told.join(", ")
@@ -146,7 +147,7 @@ fn host(run: &ReportRun) -> String {
 }
 
 /// What is to be said against the figures.
-fn notes(html: &mut String, group: &Group, runs: &[ReportRun]) {
+fn notes(html: &mut String, group: &RunGroup, runs: &[ReportRun]) {
     let runs: Vec<&ReportRun> = group.points.iter().map(|point| &runs[point.run]).collect();
     let all = found(&runs, Some(group.objective));
     if all.is_empty() {
@@ -155,9 +156,9 @@ fn notes(html: &mut String, group: &Group, runs: &[ReportRun]) {
     html.push_str("<ul class=\"findings\">");
     for finding in all {
         let (sign, word) = match finding.severity {
-            Gravity::Void => ("✕", "no result"),
-            Gravity::Weak => ("!", "weak"),
-            Gravity::Note => ("i", "note"),
+            WarningGravity::Void => ("✕", "no result"),
+            WarningGravity::Weak => ("!", "weak"),
+            WarningGravity::Note => ("i", "note"),
         };
         let which = finding.which(&runs).map_or(String::new(), |which| format!(": {which}"));
         let message = capital(finding.message.trim_end_matches('.'));

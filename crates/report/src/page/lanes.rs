@@ -7,7 +7,7 @@ use destage_scenario::quantity::{show_count, show_time};
 
 use crate::ReportRun;
 use crate::escape::escaped;
-use crate::group::Group;
+use crate::group::RunGroup;
 
 /// Runs of a group that are drawn at most.
 const MOST: usize = 12;
@@ -18,10 +18,10 @@ const LANE: f64 = 16.0;
 const BAR: f64 = 11.0;
 
 /// A device from begin to end of a collection, in ns.
-type Span = (f64, f64);
+type LaneSpan = (f64, f64);
 
 /// The devices of a run with what is shown of each, those that collect nothing too.
-fn lanes(run: &ReportRun) -> Vec<(&str, Vec<Span>)> {
+fn lanes(run: &ReportRun) -> Vec<(&str, Vec<LaneSpan>)> {
     let text = |value: &'static str| move |of: &serde_json::Value| of.get(value)?.as_f64();
     let name = |of: &'_ serde_json::Value| of.get("device").and_then(serde_json::Value::as_str).map(str::to_owned);
     let devices = run.list("devices").iter().filter(|device| device.get("model").is_some_and(|model| model == "ssd"));
@@ -35,7 +35,7 @@ fn lanes(run: &ReportRun) -> Vec<(&str, Vec<Span>)> {
 }
 
 /// The times in which at least two collect.
-fn together(lanes: &[(&str, Vec<Span>)]) -> Vec<Span> {
+fn together(lanes: &[(&str, Vec<LaneSpan>)]) -> Vec<LaneSpan> {
     let all = lanes.iter().flat_map(|lane| &lane.1);
     let mut edges: Vec<(f64, i32)> = all.flat_map(|&(start, end)| [(start, 1), (end, -1)]).collect();
     // Ends come before begins.
@@ -54,7 +54,7 @@ fn together(lanes: &[(&str, Vec<Span>)]) -> Vec<Span> {
 }
 
 /// A lane's bars as one path.
-fn path(spans: &[Span], first: f64, scale: f64, top: f64) -> String {
+fn path(spans: &[LaneSpan], first: f64, scale: f64, top: f64) -> String {
     let mut path = String::new();
     for (start, end) in spans {
         let (x, width) = (NAMES + (start - first) * scale, ((end - start) * scale).max(0.4));
@@ -64,7 +64,7 @@ fn path(spans: &[Span], first: f64, scale: f64, top: f64) -> String {
 }
 
 /// One run.
-fn picture(html: &mut String, name: &str, run: &ReportRun, lanes: &[(&str, Vec<Span>)]) {
+fn picture(html: &mut String, name: &str, run: &ReportRun, lanes: &[(&str, Vec<LaneSpan>)]) {
     let all = || lanes.iter().flat_map(|lane| &lane.1);
     let first = all().map(|span| span.0).fold(f64::INFINITY, f64::min);
     let last = all().map(|span| span.1).fold(0.0, f64::max);
@@ -93,7 +93,7 @@ fn picture(html: &mut String, name: &str, run: &ReportRun, lanes: &[(&str, Vec<S
         lanes.len(),
         escaped(name)
     );
-    let mut lane = |number: usize, name: &str, class: &str, spans: &[Span]| {
+    let mut lane = |number: usize, name: &str, class: &str, spans: &[LaneSpan]| {
         let top = LANE * number as f64 + (LANE - BAR) / 2.0;
         let _ = write!(
             html,
@@ -111,7 +111,7 @@ fn picture(html: &mut String, name: &str, run: &ReportRun, lanes: &[(&str, Vec<S
 }
 
 /// What a group's arrays of SSDs collect, if any does.
-pub(super) fn section(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
+pub(super) fn section(html: &mut String, number: usize, group: &RunGroup, runs: &[ReportRun]) {
     let mut drawn = 0;
     for point in &group.points {
         let run = &runs[point.run];

@@ -12,19 +12,19 @@ use destage_scenario::quantity::{show_count, show_time};
 
 use crate::ReportRun;
 use crate::answers::answers;
-use crate::chart::{Chart, Form, charts};
+use crate::chart::{ChartForm, ReportChart, charts};
 use crate::command::commands;
 use crate::durability::durability;
 use crate::embed;
 use crate::escape::escaped;
-use crate::figures::{Better, Show};
-use crate::group::{Group, Point, circumstances};
+use crate::figures::{BetterValue, ValueFormat};
+use crate::group::{GroupPoint, RunGroup, circumstances};
 use crate::kind::GroupKind;
-use crate::ranking::Ranking;
-use crate::summary::{Cell, cells, columns, shown, writes_cache_devices};
+use crate::ranking::RunRanking;
+use crate::summary::{SummaryCell, cells, columns, shown, writes_cache_devices};
 
 pub use advice::PageAdvice;
-pub use document::{Document, breakable};
+pub use document::{PageDocument, breakable};
 
 /// What draws the charts, in the order in which each uses those before it.
 const CHARTS: &str = concat!(
@@ -43,7 +43,7 @@ fn file_name(path: &str) -> &str {
 }
 
 /// Returns the page of these runs, with advice at its head if there is some.
-pub(crate) fn page(runs: &[ReportRun], groups: &[Group], advice: Option<&PageAdvice>) -> String {
+pub(crate) fn page(runs: &[ReportRun], groups: &[RunGroup], advice: Option<&PageAdvice>) -> String {
     let mut traces: Vec<&str> = Vec::new();
     for group in groups {
         if !traces.contains(&group.trace.as_str()) {
@@ -58,7 +58,7 @@ pub(crate) fn page(runs: &[ReportRun], groups: &[Group], advice: Option<&PageAdv
     for (i, group) in groups.iter().enumerate() {
         section(&mut body, i, group, groups.len(), runs, advice);
     }
-    let document = Document {
+    let document = PageDocument {
         kind: "destage report",
         title: names.join(", "),
         body,
@@ -78,7 +78,7 @@ pub(crate) fn page(runs: &[ReportRun], groups: &[Group], advice: Option<&PageAdv
 fn section(
     html: &mut String,
     number: usize,
-    group: &Group,
+    group: &RunGroup,
     groups: usize,
     runs: &[ReportRun],
     advice: Option<&PageAdvice>,
@@ -95,14 +95,14 @@ fn section(
     first::screen(html, group, runs);
     controls(html, number, group, runs, advice);
     let charts = charts(group, runs);
-    let (shown, empty): (Vec<&Chart>, Vec<&Chart>) =
+    let (shown, empty): (Vec<&ReportChart>, Vec<&ReportChart>) =
         charts.iter().partition(|chart| drawn::is_drawn(chart, group, runs));
     // Where there is nothing to compare, what happened over time is the picture.
     let over_time =
-        shown.iter().find(|chart| chart.form == Form::Time && group.points.len() == 1).map(|chart| chart.id);
-    let (first, others): (Vec<&Chart>, Vec<&Chart>) = shown
+        shown.iter().find(|chart| chart.form == ChartForm::Time && group.points.len() == 1).map(|chart| chart.id);
+    let (first, others): (Vec<&ReportChart>, Vec<&ReportChart>) = shown
         .into_iter()
-        .partition(|chart| matches!(chart.form, Form::Picture | Form::Parts) || over_time == Some(chart.id));
+        .partition(|chart| matches!(chart.form, ChartForm::Picture | ChartForm::Parts) || over_time == Some(chart.id));
     figures(html, number, "figures first", &first, &durability_of(group, runs));
     table(html, number, group, runs);
     if !others.is_empty() {
@@ -118,7 +118,7 @@ fn section(
     html.push_str("</section>\n");
 }
 
-fn figures(html: &mut String, number: usize, class: &str, charts: &[&Chart], durability: &str) {
+fn figures(html: &mut String, number: usize, class: &str, charts: &[&ReportChart], durability: &str) {
     if !charts.is_empty() {
         let _ = writeln!(html, "<div class=\"{class}\">");
         for figure in charts {
@@ -129,7 +129,7 @@ fn figures(html: &mut String, number: usize, class: &str, charts: &[&Chart], dur
 }
 
 /// The figures in sentences.
-fn words(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
+fn words(html: &mut String, number: usize, group: &RunGroup, runs: &[ReportRun]) {
     let _ = writeln!(html, "<h3 id=\"words-{number}\">In words</h3>\n<dl class=\"answers\">");
     for answer in answers(group, runs) {
         let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", answer.question, answer.answer);
@@ -137,7 +137,7 @@ fn words(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
     html.push_str("</dl>\n");
 }
 
-fn table(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
+fn table(html: &mut String, number: usize, group: &RunGroup, runs: &[ReportRun]) {
     let columns = columns(group, runs);
     let _ = write!(
         html,
@@ -180,16 +180,16 @@ fn table(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
     html.push_str("<details><summary>What the columns mean</summary>\n<dl>");
     for column in columns {
         let better = match column.better {
-            Better::Less => " Less is better.",
-            Better::More => " More is better.",
-            Better::Neither => "",
+            BetterValue::Less => " Less is better.",
+            BetterValue::More => " More is better.",
+            BetterValue::Neither => "",
         };
         let _ = write!(html, "<dt>{}</dt><dd>{}.{better}</dd>", escaped(column.heading), escaped(column.meaning));
     }
     html.push_str("</dl></details>\n");
 }
 
-fn row(html: &mut String, group: &Group, runs: &[ReportRun], point: Point, cells: &[Cell]) {
+fn row(html: &mut String, group: &RunGroup, runs: &[ReportRun], point: GroupPoint, cells: &[SummaryCell]) {
     let run = &runs[point.run];
     let _ = write!(
         html,
@@ -209,7 +209,7 @@ fn row(html: &mut String, group: &Group, runs: &[ReportRun], point: Point, cells
 }
 
 /// Writes a box to tick for each of these labels.
-fn choices(html: &mut String, group: &Group, labels: &[usize], checked: &str) {
+fn choices(html: &mut String, group: &RunGroup, labels: &[usize], checked: &str) {
     for &i in labels {
         let label = escaped(&group.labels[i]);
         let _ = write!(html, "<label><input type=\"checkbox\" value=\"{i}\"{checked}> <span>{label}</span></label>");
@@ -218,9 +218,9 @@ fn choices(html: &mut String, group: &Group, labels: &[usize], checked: &str) {
 
 /// Returns the labels that charts show at first: those that advice compares, or else those of which there is more than one size,
 /// with the best and what has no size. What is there at one size alone is no line. All, where that would leave fewer than two.
-fn contenders(group: &Group, runs: &[ReportRun], advice: Option<&PageAdvice>) -> Vec<usize> {
+fn contenders(group: &RunGroup, runs: &[ReportRun], advice: Option<&PageAdvice>) -> Vec<usize> {
     let all = || (0..group.labels.len()).collect();
-    let ranking = Ranking::of(group, runs);
+    let ranking = RunRanking::of(group, runs);
     let best = ranking.winners.first().into_iter().chain(&ranking.runner_up).map(|(point, _)| point.label);
     let best: Vec<usize> = best.collect();
     let sizes = |label: usize| {
@@ -236,7 +236,7 @@ fn contenders(group: &Group, runs: &[ReportRun], advice: Option<&PageAdvice>) ->
 }
 
 /// What the charts show: one cache size, and which labels.
-fn controls(html: &mut String, number: usize, group: &Group, runs: &[ReportRun], advice: Option<&PageAdvice>) {
+fn controls(html: &mut String, number: usize, group: &RunGroup, runs: &[ReportRun], advice: Option<&PageAdvice>) {
     let _ =
         writeln!(html, "<form class=\"controls\" data-group=\"{number}\" aria-label=\"What the charts show\" hidden>");
     if group.labels.len() > 1 {
@@ -267,11 +267,11 @@ fn controls(html: &mut String, number: usize, group: &Group, runs: &[ReportRun],
 }
 
 /// What was promised of writes, where wear of cache devices is told.
-fn durability_of(group: &Group, runs: &[ReportRun]) -> String {
+fn durability_of(group: &RunGroup, runs: &[ReportRun]) -> String {
     durability(&group.points.iter().map(|point| &runs[point.run]).collect::<Vec<_>>())
 }
 
-fn chart(html: &mut String, number: usize, figure: &Chart, durability: &str) {
+fn chart(html: &mut String, number: usize, figure: &ReportChart, durability: &str) {
     let id = format!("{number}-{}", figure.id);
     let size = if figure.is_of_one_size() { "<span class=\"size\"></span>" } else { "" };
     let _ = write!(
@@ -279,8 +279,8 @@ fn chart(html: &mut String, number: usize, figure: &Chart, durability: &str) {
         "<figure data-group=\"{number}\" data-figure=\"{}\" class=\"{}\"><figcaption id=\"caption-{id}\"><strong>{}</strong>{size}",
         figure.id,
         match figure.form {
-            Form::Picture => "picture",
-            Form::Time => "panels",
+            ChartForm::Picture => "picture",
+            ChartForm::Time => "panels",
             _ => "plain",
         },
         escaped(figure.title)
@@ -298,7 +298,7 @@ fn chart(html: &mut String, number: usize, figure: &Chart, durability: &str) {
 }
 
 /// Trace, settings, and how to do it again.
-fn scenario(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
+fn scenario(html: &mut String, number: usize, group: &RunGroup, runs: &[ReportRun]) {
     let Some(first) = group.points.first().map(|point| &runs[point.run]) else { return };
     let _ = write!(
         html,
@@ -355,7 +355,7 @@ fn trace_rows(run: &ReportRun) -> Vec<(&'static str, String)> {
             counts.map(|key| count(&format!("input.{key}"))).join(", ")
         }),
     ];
-    let bytes = |key: &str| run.number(&format!("input.sizes.{key}")).map(|bytes| shown(bytes, Show::Bytes));
+    let bytes = |key: &str| run.number(&format!("input.sizes.{key}")).map(|bytes| shown(bytes, ValueFormat::Bytes));
     if run.at("input.sizes").is_some() {
         rows.push(("sizes of caches by", run.text("input.sizes.asked").to_owned()));
         rows.extend(bytes("knee_bytes").map(|knee| ("LRU's curve of hits bends at", knee)));
@@ -404,7 +404,7 @@ fn trace_rows(run: &ReportRun) -> Vec<(&'static str, String)> {
         ("sequential", format!("{:.2} %", share(of("sequential").unwrap_or(0.0), placed))),
         ("duration", of("duration").map_or("–".to_owned(), show_time)),
         ("volumes", whole(of("volumes"))),
-        ("highest address", of("max_address").map_or("–".to_owned(), |bytes| shown(bytes, Show::Bytes))),
+        ("highest address", of("max_address").map_or("–".to_owned(), |bytes| shown(bytes, ValueFormat::Bytes))),
     ]);
     rows
 }

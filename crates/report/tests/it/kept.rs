@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use destage_report::kept::{Kept, Key};
+use destage_report::kept::{ResultCache, ResultKey};
 
 /// A folder with a program and results kept by it.
 struct Here(tempfile::TempDir);
@@ -20,8 +20,8 @@ impl Here {
         self.0.path().join("kept")
     }
 
-    fn open(&self) -> Kept {
-        Kept::open(&self.path(), &self.0.path().join("program")).expect("a folder")
+    fn open(&self) -> ResultCache {
+        ResultCache::open(&self.path(), &self.0.path().join("program")).expect("a folder")
     }
 
     fn files(&self) -> BTreeSet<String> {
@@ -37,7 +37,7 @@ impl Here {
     }
 }
 
-fn key(kept: &Kept, parts: &[&str]) -> Key {
+fn key(kept: &ResultCache, parts: &[&str]) -> ResultKey {
     let mut key = kept.key();
     for part in parts {
         key.part(part);
@@ -45,7 +45,7 @@ fn key(kept: &Kept, parts: &[&str]) -> Key {
     key
 }
 
-fn get(kept: &Kept, key: &Key) -> Result<Option<(String, f64)>, String> {
+fn get(kept: &ResultCache, key: &ResultKey) -> Result<Option<(String, f64)>, String> {
     kept.get_one(key).map_err(|error| error.to_string())
 }
 
@@ -133,7 +133,8 @@ fn what_was_left_half_written_goes_once_nobody_else_writes() {
 fn a_folder_that_cannot_be_written_to_is_told_at_once() {
     let here = Here::new();
     let file = here.0.path().join("program");
-    let open = |folder: &Path, program: &Path| Kept::open(folder, program).expect_err("it cannot be").to_string();
+    let open =
+        |folder: &Path, program: &Path| ResultCache::open(folder, program).expect_err("it cannot be").to_string();
     assert!(open(&file, &file).contains("program: cannot be made"));
     assert!(open(&here.path(), &here.0.path().join("nothing")).contains("nothing: cannot be read"));
 }

@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 
 use destage_scenario::sim::{self, SIM};
-use destage_scenario::{Settings, Simulation, simulation};
-use destage_sim::experiment::Resources;
+use destage_scenario::{DescribedSimulation, ScenarioSettings, simulation};
+use destage_sim::experiment::RunResources;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-const RESOURCES: Resources<'static> = Resources { threads: 2, memory_bytes: 1 << 30, stop: None };
+const RESOURCES: RunResources<'static> = RunResources { threads: 2, memory_bytes: 1 << 30, stop: None };
 
 /// Compares results with what is read of their JSON, and says how many there are.
 fn compare<R: Serialize + DeserializeOwned + PartialEq + Debug>(results: &[R]) -> usize {
@@ -23,17 +23,17 @@ fn compare<R: Serialize + DeserializeOwned + PartialEq + Debug>(results: &[R]) -
 
 /// Simulates what these settings describe.
 fn simulated(pairs: &str) -> usize {
-    let mut settings = Settings::new(SIM);
+    let mut settings = ScenarioSettings::new(SIM);
     for pair in pairs.split_whitespace() {
         settings.set(pair).unwrap_or_else(|error| panic!("{pair}: {error}"));
     }
     let requests = sim::requests(&settings).expect("a workload");
     let mut open = || requests.open(0);
     match simulation(&settings, &requests).unwrap_or_else(|error| panic!("{pairs}: {error}")) {
-        Simulation::Buffers(experiment) => {
+        DescribedSimulation::Buffers(experiment) => {
             compare(&experiment.run(RESOURCES, &mut open, &|_| {}).unwrap_or_else(|e| panic!("{pairs}: {e}")).results)
         }
-        Simulation::Array(experiment) => {
+        DescribedSimulation::Array(experiment) => {
             compare(&experiment.run(RESOURCES, &mut open, &|_| {}).unwrap_or_else(|e| panic!("{pairs}: {e}")).results)
         }
     }

@@ -1,7 +1,7 @@
 //! The tables beside the page: `claims` and `figures`.
 
-use destage_report::{Cell, Column, Table};
-use destage_sim::measure::Estimate;
+use destage_report::{ResultColumn, ResultTable, TableCell};
+use destage_sim::measure::MeanEstimate;
 
 use crate::figure::PaperFigure;
 use crate::panel::{self, FigurePanel};
@@ -10,7 +10,7 @@ use crate::reproduce::ClaimFinding;
 
 /// The rows of a table in the making.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DataRows(Vec<Vec<Cell>>);
+pub(super) struct DataRows(Vec<Vec<TableCell>>);
 
 /// The columns of the table of claims: name and whether it is text.
 pub(super) const CLAIMS: [(&str, bool); 16] = [
@@ -46,28 +46,32 @@ pub(super) const FIGURES: [(&str, bool); 9] = [
 ];
 
 impl DataRows {
-    pub(super) fn extend(&mut self, rows: impl IntoIterator<Item = Vec<Cell>>) {
+    pub(super) fn extend(&mut self, rows: impl IntoIterator<Item = Vec<TableCell>>) {
         self.0.extend(rows);
     }
 
-    pub(super) fn table(self, name: &'static str, columns: &[(&str, bool)]) -> Table {
-        let mut columns: Vec<Column> = columns
+    pub(super) fn table(self, name: &'static str, columns: &[(&str, bool)]) -> ResultTable {
+        let mut columns: Vec<ResultColumn> = columns
             .iter()
-            .map(|&(name, is_text)| Column { name: name.to_owned(), is_text, cells: Vec::with_capacity(self.0.len()) })
+            .map(|&(name, is_text)| ResultColumn {
+                name: name.to_owned(),
+                is_text,
+                cells: Vec::with_capacity(self.0.len()),
+            })
             .collect();
         for row in self.0 {
             columns.iter_mut().zip(row).for_each(|(column, cell)| column.cells.push(cell));
         }
-        Table { name, columns }
+        ResultTable { name, columns }
     }
 }
 
-fn text(text: &str) -> Cell {
-    Cell::Text(text.to_owned())
+fn text(text: &str) -> TableCell {
+    TableCell::Text(text.to_owned())
 }
 
 /// A row for each point of a chart.
-pub(super) fn figure_rows(paper: &str, figure: &PaperFigure, panel: &FigurePanel<'_>) -> Vec<Vec<Cell>> {
+pub(super) fn figure_rows(paper: &str, figure: &PaperFigure, panel: &FigurePanel<'_>) -> Vec<Vec<TableCell>> {
     let mut rows = Vec::new();
     for (line, values) in &panel.lines {
         for (step, value) in panel.steps.iter().zip(values) {
@@ -75,7 +79,8 @@ pub(super) fn figure_rows(paper: &str, figure: &PaperFigure, panel: &FigurePanel
                 Some((workload, _)) => (workload, step.as_str()),
                 None => (step.as_str(), ""),
             };
-            let float = |of: fn(&Estimate) -> f64| value.as_ref().map_or(Cell::Null, |e| Cell::Float(of(e)));
+            let float =
+                |of: fn(&MeanEstimate) -> f64| value.as_ref().map_or(TableCell::Null, |e| TableCell::Float(of(e)));
             rows.push(vec![
                 text(paper),
                 text(&figure.place),
@@ -85,7 +90,7 @@ pub(super) fn figure_rows(paper: &str, figure: &PaperFigure, panel: &FigurePanel
                 text(line),
                 float(|e| e.mean),
                 float(|e| e.half_width),
-                value.as_ref().map_or(Cell::Null, |e| Cell::Integer(e.samples as u64)),
+                value.as_ref().map_or(TableCell::Null, |e| TableCell::Integer(e.samples as u64)),
             ]);
         }
     }
@@ -93,26 +98,26 @@ pub(super) fn figure_rows(paper: &str, figure: &PaperFigure, panel: &FigurePanel
 }
 
 /// A claim's row.
-pub(super) fn claim_row(paper: &str, finding: &ClaimFinding<'_>) -> Vec<Cell> {
+pub(super) fn claim_row(paper: &str, finding: &ClaimFinding<'_>) -> Vec<TableCell> {
     let means = finding.measured.iter().map(|(_, e)| e.mean);
-    let float = |x: Option<f64>| x.map_or(Cell::Null, Cell::Float);
+    let float = |x: Option<f64>| x.map_or(TableCell::Null, TableCell::Float);
     let seeds = finding.measured.iter().map(|(_, e)| e.samples).max();
     let kind = finding.on.first().map_or("", |workload| workload.provenance.label());
     vec![
         text(paper),
         text(&finding.claim.id),
-        finding.claim.reading_of.as_deref().map_or(Cell::Null, text),
+        finding.claim.reading_of.as_deref().map_or(TableCell::Null, text),
         text(&finding.claim.place),
         text(&what(finding)),
         text(finding.at),
         text(&workloads(finding)),
         text(kind),
-        Cell::Float(finding.claim.claimed[0]),
-        Cell::Float(finding.claim.claimed[1]),
+        TableCell::Float(finding.claim.claimed[0]),
+        TableCell::Float(finding.claim.claimed[1]),
         float(means.clone().min_by(f64::total_cmp)),
         float(means.max_by(f64::total_cmp)),
         float(finding.measured.iter().map(|(_, e)| e.half_width).max_by(f64::total_cmp)),
-        seeds.map_or(Cell::Null, |seeds| Cell::Integer(seeds as u64)),
+        seeds.map_or(TableCell::Null, |seeds| TableCell::Integer(seeds as u64)),
         text(finding.grade().label()),
         text(&verdict(finding)),
     ]

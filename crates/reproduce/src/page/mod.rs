@@ -8,8 +8,8 @@ mod strip;
 
 use std::fmt::Write;
 
-use destage_report::{Document, PAGE, ReportError, escaped};
-use destage_sim::measure::Estimate;
+use destage_report::{PAGE, PageDocument, ReportError, escaped};
+use destage_sim::measure::MeanEstimate;
 use serde_json::{Value, json};
 
 use crate::figure::PaperFigure;
@@ -265,7 +265,7 @@ impl PaperPages {
             self.contents
         );
         body.push_str(&self.sections);
-        let document = Document {
+        let document = PageDocument {
             kind: "destage reproduce",
             title: format!(
                 "What papers claim, and what destage measures{}",
@@ -300,7 +300,7 @@ fn bar(counts: &GradeCounts) -> String {
 }
 
 fn panel_json(figure: &PaperFigure, panel: &FigurePanel<'_>) -> Value {
-    let column = |values: &[Option<Estimate>], of: fn(&Estimate) -> f64| -> Value {
+    let column = |values: &[Option<MeanEstimate>], of: fn(&MeanEstimate) -> f64| -> Value {
         values.iter().map(|value| value.as_ref().map(of)).collect()
     };
     json!({

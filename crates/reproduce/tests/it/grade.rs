@@ -6,7 +6,7 @@ use destage_reproduce::grade::{ClaimGrade, of_figure, seeds_needed};
 use destage_reproduce::metric::ClaimMetric;
 use destage_reproduce::paper::{PaperClaim, PaperFile};
 use destage_reproduce::score::GradeCounts;
-use destage_sim::measure::Estimate;
+use destage_sim::measure::MeanEstimate;
 use proptest::prelude::*;
 
 /// Returns a claim about this figure.
@@ -20,8 +20,8 @@ fn claim(metric: &str, claimed: [f64; 2], more: &str) -> PaperClaim {
     PaperFile::parse(Path::new("p.toml"), &text).expect("a paper").claim.remove(0)
 }
 
-const fn measured(mean: f64, half_width: f64) -> Estimate {
-    Estimate { mean, half_width, samples: 3 }
+const fn measured(mean: f64, half_width: f64) -> MeanEstimate {
+    MeanEstimate { mean, half_width, samples: 3 }
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn more_seeds_are_told_where_they_would_decide() {
     // Below the noise, from 0.5 on.
     assert_eq!(seeds_needed(&percent, &measured(0.3, 0.4)), Some(12));
     assert_eq!(seeds_needed(&percent, &measured(0.48, 40.0)), None, "no number tells");
-    assert_eq!(seeds_needed(&percent, &Estimate { samples: 1, ..measured(20.0, 0.0) }), None);
+    assert_eq!(seeds_needed(&percent, &MeanEstimate { samples: 1, ..measured(20.0, 0.0) }), None);
     let alike = claim("erases", [0.0, 0.0], "");
     assert_eq!(seeds_needed(&alike, &measured(1.0, 2.0)), Some(12));
 }
@@ -119,7 +119,7 @@ fn grades_are_counted() {
     assert_eq!(counts.having(ClaimGrade::is_in_sign), 2);
 }
 
-fn anything() -> impl Strategy<Value = (PaperClaim, Estimate)> {
+fn anything() -> impl Strategy<Value = (PaperClaim, MeanEstimate)> {
     let claims = (0_usize..4, 0.5_f64..100.0, 1.0_f64..3.0).prop_map(|(kind, least, times)| match kind {
         0 => claim("response", [least, least * times], ""),
         1 => claim("evictions", [-least, -least * times], ""),
@@ -143,7 +143,7 @@ proptest! {
             other => panic!("{other:?} at one size"),
         };
         let (before, after) =
-            (ClaimGrade::of(&claim, &estimate), ClaimGrade::of(&claim, &Estimate { half_width: estimate.half_width + more, ..estimate }));
+            (ClaimGrade::of(&claim, &estimate), ClaimGrade::of(&claim, &MeanEstimate { half_width: estimate.half_width + more, ..estimate }));
         if before == ClaimGrade::Not {
             prop_assert!(matches!(after, ClaimGrade::Not | ClaimGrade::Undecided), "{before:?} {after:?}");
         } else {

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use destage_report::kept::Kept;
+use destage_report::kept::ResultCache;
 use destage_report::{ReportRun, json, read};
 use destage_reproduce::page::PaperPages;
 use destage_reproduce::paper::PaperFile;
 use destage_reproduce::report;
 use destage_reproduce::reproduce::{PaperReproduction, ReproduceOptions, reproduce_with};
 use destage_reproduce::watch::{PaperWatch, RunInfo};
-use destage_sim::experiment::Stop;
+use destage_sim::experiment::StopSignal;
 use destage_sweep::{RemoteRunner, SweepError, SweepGroup, whole};
 use tempfile::TempDir;
 
@@ -118,7 +118,7 @@ impl Here {
         self.folder.path().join(name)
     }
 
-    fn run(&self, paper: &PaperFile, kept: Option<&Kept>, quick: bool) -> (Heard, Vec<Vec<u8>>) {
+    fn run(&self, paper: &PaperFile, kept: Option<&ResultCache>, quick: bool) -> (Heard, Vec<Vec<u8>>) {
         let heard = Heard::default();
         let folders = [self.folder.path().to_owned()];
         let options = ReproduceOptions { folders: &folders, found: None, quick, kept, on: None, watch: &heard };
@@ -128,7 +128,7 @@ impl Here {
 
     /// The same with results kept in this folder.
     fn resumed(&self, paper: &PaperFile) -> (Heard, Vec<Vec<u8>>) {
-        let kept = Kept::open(&self.path("kept"), &self.path("program")).expect("a folder");
+        let kept = ResultCache::open(&self.path("kept"), &self.path("program")).expect("a folder");
         self.run(paper, Some(&kept), false)
     }
 
@@ -217,7 +217,7 @@ fn whatever_decides_about_results_is_part_of_the_name() {
     fs::write(here.path("program"), "another program").expect("a file");
     assert_eq!(anew(&here.paper), (0, 4), "the program");
 
-    let error = Kept::open(&recorded, &here.path("program")).expect_err("it is a file").to_string();
+    let error = ResultCache::open(&recorded, &here.path("program")).expect_err("it is a file").to_string();
     assert!(error.contains("recorded.csv: cannot be made"), "{error}");
 }
 
@@ -250,7 +250,7 @@ struct Other;
 
 impl RemoteRunner for Other {
     fn whole(&self, group: &SweepGroup) -> Result<Vec<ReportRun>, SweepError> {
-        let runs = whole(&SweepGroup::parse(&group.text())?, None, None, &Stop::default())?;
+        let runs = whole(&SweepGroup::parse(&group.text())?, None, None, &StopSignal::default())?;
         read("it", &json(&runs).map_err(SweepError::new)?).map_err(SweepError::new)
     }
 }

@@ -136,7 +136,7 @@ fn charts_show_what_was_run() {
             .collect::<Vec<_>>()
     };
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let near = |e: &Option<destage_sim::measure::Estimate>, expected: f64| {
+    let near = |e: &Option<destage_sim::measure::MeanEstimate>, expected: f64| {
         let e = e.as_ref().expect("a value");
         assert!((e.mean - expected).abs() <= 1e-9 * expected.abs() && e.samples == 2, "{e:?}, not {expected}");
     };

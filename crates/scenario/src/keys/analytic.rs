@@ -7,13 +7,13 @@ use super::Result;
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::thousandths;
-use crate::{AppliesTo, Setting, Settings};
+use crate::{AppliesTo, ScenarioSettings, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of the table `[analytic]`.
     pub(super) table KEYS;
 
-    pub(crate) const READ: Setting<Nanos> = Setting::one(
+    pub(crate) const READ: TypedSetting<Nanos> = TypedSetting::one(
         "analytic.read",
         "TIME",
         "25us",
@@ -21,7 +21,7 @@ declare_settings! {
         "Reading a page",
         q::time,
     );
-    pub(crate) const PROGRAM: Setting<Nanos> = Setting::one(
+    pub(crate) const PROGRAM: TypedSetting<Nanos> = TypedSetting::one(
         "analytic.program",
         "TIME",
         "200us",
@@ -29,7 +29,7 @@ declare_settings! {
         "Programming a page",
         q::time,
     );
-    pub(crate) const ERASE: Setting<Nanos> = Setting::one(
+    pub(crate) const ERASE: TypedSetting<Nanos> = TypedSetting::one(
         "analytic.erase",
         "TIME",
         "1.5ms",
@@ -37,7 +37,7 @@ declare_settings! {
         "Erasing a block",
         q::time,
     );
-    pub(crate) const TRANSFER: Setting<Nanos> = Setting::one(
+    pub(crate) const TRANSFER: TypedSetting<Nanos> = TypedSetting::one(
         "analytic.transfer",
         "TIME",
         "13.65us",
@@ -45,13 +45,13 @@ declare_settings! {
         "Moving a page",
         q::time,
     );
-    pub(crate) const INCLUDE_TRANSFER: Setting<bool> = Setting::switch(
+    pub(crate) const INCLUDE_TRANSFER: TypedSetting<bool> = TypedSetting::switch(
         "analytic.include-transfer",
         "true",
         AppliesTo::Analytic,
         "Whether reads and programs include the transfer",
     );
-    pub(crate) const MEMORY_ACCESS: Setting<u64> = Setting::one(
+    pub(crate) const MEMORY_ACCESS: TypedSetting<u64> = TypedSetting::one(
         "analytic.memory-access",
         "NS",
         "2.5",
@@ -62,7 +62,7 @@ declare_settings! {
 }
 
 /// Reads the times of the analytic device.
-pub(crate) fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
+pub(crate) fn analytic(settings: &ScenarioSettings) -> Result<AnalyticConfig> {
     Ok(AnalyticConfig {
         read: READ.get(settings)?,
         program: PROGRAM.get(settings)?,

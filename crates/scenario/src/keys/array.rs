@@ -3,33 +3,33 @@
 use destage_plan::{Dev, Nanos};
 use destage_raid::array::{DurabilityMode, ParityMethod};
 use destage_raid::{ParityLayout, RaidLevel, settings};
-use destage_sim::array::{ArraySetup, Injection, InjectionKind};
+use destage_sim::array::{ArraySetup, DeviceInjection, InjectionKind};
 
 use super::Result;
 use super::device::array_kind;
 use crate::quantity as q;
 use crate::setting::declare_settings;
-use crate::{AppliesTo, Recorded, Setting, Settings};
+use crate::{AppliesTo, RecordedPlace, ScenarioSettings, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of the array, in the order of the help.
     pub(super) table KEYS;
 
     /// Holds the level and the number of members; a simulation that has it is one of an array.
-    pub const ARRAY: Setting<(RaidLevel, u32)> =
-        Setting::of_array(&settings::LEVEL, AppliesTo::Array).recorded(Recorded::Field);
-    pub(crate) const LAYOUT: Setting<ParityLayout> =
-        Setting::of_array(&settings::LAYOUT, AppliesTo::Array).recorded(Recorded::Field);
-    pub(crate) const CHUNK: Setting<u64> =
-        Setting::of_array(&settings::CHUNK, AppliesTo::Array).recorded(Recorded::Field);
-    pub(crate) const MEMBER_SIZE: Setting<u64> =
-        Setting::of_array(&settings::MEMBER_SIZE, AppliesTo::Array);
-    pub(crate) const PARITY: Setting<ParityMethod> =
-        Setting::of_array(&settings::PARITY, AppliesTo::Array).recorded(Recorded::Field);
-    pub(crate) const REGIME: Setting<DurabilityMode> =
-        Setting::of_array(&settings::DURABILITY, AppliesTo::Array).recorded(Recorded::Field);
+    pub const ARRAY: TypedSetting<(RaidLevel, u32)> =
+        TypedSetting::of_array(&settings::LEVEL, AppliesTo::Array).recorded(RecordedPlace::Field);
+    pub(crate) const LAYOUT: TypedSetting<ParityLayout> =
+        TypedSetting::of_array(&settings::LAYOUT, AppliesTo::Array).recorded(RecordedPlace::Field);
+    pub(crate) const CHUNK: TypedSetting<u64> =
+        TypedSetting::of_array(&settings::CHUNK, AppliesTo::Array).recorded(RecordedPlace::Field);
+    pub(crate) const MEMBER_SIZE: TypedSetting<u64> =
+        TypedSetting::of_array(&settings::MEMBER_SIZE, AppliesTo::Array);
+    pub(crate) const PARITY: TypedSetting<ParityMethod> =
+        TypedSetting::of_array(&settings::PARITY, AppliesTo::Array).recorded(RecordedPlace::Field);
+    pub(crate) const REGIME: TypedSetting<DurabilityMode> =
+        TypedSetting::of_array(&settings::DURABILITY, AppliesTo::Array).recorded(RecordedPlace::Field);
     /// Holds the kind of device on which host-side policies cache.
-    pub const CACHE_DEVICE: Setting<&'static str> = Setting::one(
+    pub const CACHE_DEVICE: TypedSetting<&'static str> = TypedSetting::one(
         "cache-device",
         "ssd|disk|fixed",
         "ssd",
@@ -37,8 +37,8 @@ declare_settings! {
         "Where host-side policies cache",
         array_kind,
     )
-    .recorded(Recorded::Field);
-    pub(crate) const CACHE_ENDURANCE: Setting<u64> = Setting::one(
+    .recorded(RecordedPlace::Field);
+    pub(crate) const CACHE_ENDURANCE: TypedSetting<u64> = TypedSetting::one(
         "cache-endurance",
         "SIZE",
         "",
@@ -52,7 +52,7 @@ declare_settings! {
     /// Lists the settings of failures, in the order of the help.
     pub(super) table FAILURE_KEYS;
 
-    pub(crate) const FAIL: Setting<(Option<u8>, Nanos)> = Setting::list(
+    pub(crate) const FAIL: TypedSetting<(Option<u8>, Nanos)> = TypedSetting::list(
         "fail",
         "DEVICE@TIME",
         "",
@@ -60,7 +60,7 @@ declare_settings! {
         "Devices that fail, such as 1@60s: a member's number from 0, or cache",
         failure,
     );
-    pub(crate) const REPLACE: Setting<(Option<u8>, Nanos)> = Setting::list(
+    pub(crate) const REPLACE: TypedSetting<(Option<u8>, Nanos)> = TypedSetting::list(
         "replace",
         "DEVICE@TIME",
         "",
@@ -79,7 +79,7 @@ fn endurance(text: &str) -> std::result::Result<u64, String> {
 }
 
 /// Reads the array's members, and where data lie on them.
-pub(crate) fn array_setup(settings: &Settings, (level, members): (RaidLevel, u32)) -> Result<ArraySetup> {
+pub(crate) fn array_setup(settings: &ScenarioSettings, (level, members): (RaidLevel, u32)) -> Result<ArraySetup> {
     Ok(ArraySetup {
         level,
         members,
@@ -90,7 +90,7 @@ pub(crate) fn array_setup(settings: &Settings, (level, members): (RaidLevel, u32
 }
 
 /// Reads which devices fail and are replaced, of so many members and the cache device.
-pub(crate) fn injections(settings: &Settings, members: u32) -> Result<Vec<Injection>> {
+pub(crate) fn injections(settings: &ScenarioSettings, members: u32) -> Result<Vec<DeviceInjection>> {
     let mut all = Vec::new();
     for (setting, kind) in [(FAIL, InjectionKind::Fail), (REPLACE, InjectionKind::Replace)] {
         if setting.is_given(settings) {
@@ -104,7 +104,7 @@ pub(crate) fn injections(settings: &Settings, members: u32) -> Result<Vec<Inject
                 // The cache device comes after the members. An array has fewer members than 63
                 // anyway, which is told elsewhere.
                 let dev = Dev(device.unwrap_or(members.min(63) as u8));
-                all.push(Injection { at, dev, kind });
+                all.push(DeviceInjection { at, dev, kind });
             }
         }
     }

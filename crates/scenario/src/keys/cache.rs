@@ -4,22 +4,22 @@ use destage_cache::{HostCacheSpec, all_host_caches};
 use destage_plan::{PageGeometry, PolicySpec, SpecError, names};
 use destage_policy::buffer;
 use destage_raid::settings;
-use destage_sim::buffer::{Admission, FlushMode};
-use destage_sim::input::{Subpage, TrimMode};
+use destage_sim::buffer::{AdmissionOrder, FlushMode};
+use destage_sim::input::{SubpageWrites, TrimMode};
 
 use super::Result;
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::sizes::CacheSize;
 use crate::values::{parsed, word};
-use crate::{AppliesTo, Recorded, ScenarioError, Setting, Settings};
+use crate::{AppliesTo, RecordedPlace, ScenarioError, ScenarioSettings, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of caches, in the order of the help.
     pub(super) table KEYS;
 
     /// Holds the names of policies, of buffers or of host-side caches.
-    pub const POLICY: Setting<String> = Setting::list(
+    pub const POLICY: TypedSetting<String> = TypedSetting::list(
         "policy",
         "NAME[:KEY=VALUE...]",
         "lru,clock,fab,bplru,lb-clock",
@@ -27,9 +27,9 @@ declare_settings! {
         "Policies; see `destage policies`",
         parsed,
     )
-    .recorded(Recorded::Field);
+    .recorded(RecordedPlace::Field);
     /// Holds the sizes of buffers and caches.
-    pub const CACHE: Setting<CacheSize> = Setting::list(
+    pub const CACHE: TypedSetting<CacheSize> = TypedSetting::list(
         "cache",
         "SIZE|SHARE|RANGE|auto",
         "1MiB,4MiB,16MiB,64MiB",
@@ -38,10 +38,10 @@ declare_settings! {
          looks where LRU's curve of hits bends (both read the trace once more)",
         parsed,
     )
-    .recorded(Recorded::Field);
-    pub(crate) const PAGE: Setting<u64> =
-        Setting::of_array(&settings::PAGE, AppliesTo::All).recorded(Recorded::Field);
-    pub(crate) const PAGES_PER_BLOCK: Setting<u64> = Setting::one(
+    .recorded(RecordedPlace::Field);
+    pub(crate) const PAGE: TypedSetting<u64> =
+        TypedSetting::of_array(&settings::PAGE, AppliesTo::All).recorded(RecordedPlace::Field);
+    pub(crate) const PAGES_PER_BLOCK: TypedSetting<u64> = TypedSetting::one(
         "pages-per-block",
         "PAGES",
         "64",
@@ -49,8 +49,8 @@ declare_settings! {
         "Pages in a logical block and in an erase block",
         q::count,
     )
-    .recorded(Recorded::BufferField);
-    pub(crate) const SUBPAGE: Setting<Subpage> = Setting::one(
+    .recorded(RecordedPlace::BufferField);
+    pub(crate) const SUBPAGE: TypedSetting<SubpageWrites> = TypedSetting::one(
         "subpage",
         "promote|rmw",
         "promote",
@@ -58,7 +58,7 @@ declare_settings! {
         "A write of part of a page: a page write, or preceded by a read on a miss",
         subpage,
     );
-    pub(crate) const ADMISSION: Setting<Admission> = Setting::one(
+    pub(crate) const ADMISSION: TypedSetting<AdmissionOrder> = TypedSetting::one(
         "admission",
         "page|request",
         "page",
@@ -66,7 +66,7 @@ declare_settings! {
         "Room is made for each page of a request when it comes in, or for all of them before the first does",
         admission,
     );
-    pub(crate) const FLUSH: Setting<FlushMode> = Setting::one(
+    pub(crate) const FLUSH: TypedSetting<FlushMode> = TypedSetting::one(
         "flush",
         "ignore|drain",
         "ignore",
@@ -74,7 +74,7 @@ declare_settings! {
         "A host flush: nothing (non-volatile buffer), or write all dirty pages",
         flush,
     );
-    pub(crate) const TRIM: Setting<TrimMode> = Setting::one(
+    pub(crate) const TRIM: TypedSetting<TrimMode> = TypedSetting::one(
         "trim",
         "honour|ignore",
         "honour",
@@ -85,16 +85,16 @@ declare_settings! {
 }
 
 /// Reads the sizes of pages and of logical blocks.
-pub(crate) fn geometry(settings: &Settings) -> Result<PageGeometry> {
+pub(crate) fn geometry(settings: &ScenarioSettings) -> Result<PageGeometry> {
     PageGeometry::new(PAGE.get(settings)?, PAGES_PER_BLOCK.get(settings)?).map_err(ScenarioError::new)
 }
 
-fn subpage(text: &str) -> std::result::Result<Subpage, String> {
-    word(text, &[("promote", Subpage::Promote), ("rmw", Subpage::Rmw)])
+fn subpage(text: &str) -> std::result::Result<SubpageWrites, String> {
+    word(text, &[("promote", SubpageWrites::Promote), ("rmw", SubpageWrites::Rmw)])
 }
 
-fn admission(text: &str) -> std::result::Result<Admission, String> {
-    word(text, &[("page", Admission::Page), ("request", Admission::Request)])
+fn admission(text: &str) -> std::result::Result<AdmissionOrder, String> {
+    word(text, &[("page", AdmissionOrder::Page), ("request", AdmissionOrder::Request)])
 }
 
 fn flush(text: &str) -> std::result::Result<FlushMode, String> {

@@ -5,13 +5,13 @@ use destage_delta::patterns::ChangePattern;
 
 use crate::quantity as q;
 use crate::setting::declare_settings;
-use crate::{AppliesTo, Setting};
+use crate::{AppliesTo, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of the table `[delta]`.
     pub(super) table KEYS;
 
-    pub(crate) const LENGTH: Setting<DeltaLengthRule> = Setting::one(
+    pub(crate) const LENGTH: TypedSetting<DeltaLengthRule> = TypedSetting::one(
         "delta.length",
         "LENGTH",
         "gaussian:25%",
@@ -19,7 +19,7 @@ declare_settings! {
         "How long deltas are: gaussian:MEAN or gaussian:MEAN,DEVIATION or fixed:LENGTH, of a page; or what changes, as runs:SHARE, one-run:SHARE, words:SHARE or bytes:SHARE",
         lengths,
     );
-    pub(crate) const SEED: Setting<u64> = Setting::one(
+    pub(crate) const SEED: TypedSetting<u64> = TypedSetting::one(
         "delta.seed",
         "NUMBER",
         "1",

@@ -12,14 +12,14 @@ use super::fixed::fixed;
 use super::ssd::{ssd, start_state};
 use crate::setting::declare_settings;
 use crate::values::{parsed, word};
-use crate::{AppliesTo, Recorded, Setting, Settings};
+use crate::{AppliesTo, RecordedPlace, ScenarioSettings, TypedSetting};
 
 declare_settings! {
     /// Lists the setting that chooses devices.
     pub(super) table KEYS;
 
     /// Holds the kind of device below a buffer, or of the members of an array.
-    pub const DEVICE: Setting<String> = Setting::one(
+    pub const DEVICE: TypedSetting<String> = TypedSetting::one(
         "device",
         "none|analytic|ssd|disk|fixed",
         "none",
@@ -27,11 +27,11 @@ declare_settings! {
         "Below the buffer: none, analytic or ssd; the members of an array: disk (the default there), ssd or fixed",
         parsed,
     )
-    .recorded(Recorded::Field);
+    .recorded(RecordedPlace::Field);
 }
 
 /// Reads the device below a buffer.
-pub(crate) fn buffer_device(settings: &Settings, geometry: PageGeometry) -> Result<DeviceConfig> {
+pub(crate) fn buffer_device(settings: &ScenarioSettings, geometry: PageGeometry) -> Result<DeviceConfig> {
     let kind = |text: &str| match (word(text, &[("none", 0), ("analytic", 1), ("ssd", 2)]), text) {
         (Err(right), "disk" | "fixed") => Err(format!("{right}; members of an array can be that, see array")),
         (device, _) => device,
@@ -48,7 +48,7 @@ pub(crate) fn buffer_device(settings: &Settings, geometry: PageGeometry) -> Resu
 }
 
 /// Reads the kind of an array's members.
-pub(crate) fn member_kind(settings: &Settings) -> Result<&'static str> {
+pub(crate) fn member_kind(settings: &ScenarioSettings) -> Result<&'static str> {
     if !DEVICE.is_given(settings) {
         return Ok("disk");
     }
@@ -61,7 +61,7 @@ pub(super) fn array_kind(text: &str) -> std::result::Result<&'static str, String
 }
 
 /// Reads a device of an array, of this kind.
-pub(crate) fn array_device(settings: &Settings, kind: &str) -> Result<DeviceSetup> {
+pub(crate) fn array_device(settings: &ScenarioSettings, kind: &str) -> Result<DeviceSetup> {
     match kind {
         "disk" => disk(settings),
         "fixed" => Ok(DeviceSetup::Fixed(fixed(settings)?)),

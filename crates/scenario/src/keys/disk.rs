@@ -2,13 +2,13 @@
 
 use destage_plan::Nanos;
 use destage_sim::array::{DeviceSetup, DriveCacheSetup};
-use destage_sim::disk::{DiskProfile, PRESETS, Scheduler, SeekCurve, Zone};
+use destage_sim::disk::{DiskProfile, DiskScheduler, DiskZone, PRESETS, SeekCurve};
 
 use super::Result;
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{page_time, time_text, word};
-use crate::{AppliesTo, Recorded, ScenarioError, Setting, Settings};
+use crate::{AppliesTo, RecordedPlace, ScenarioError, ScenarioSettings, TypedSetting};
 
 /// A point of a seek curve: its distance, if it has one, and its time.
 type SeekPoint = (Option<u32>, Nanos);
@@ -18,7 +18,7 @@ declare_settings! {
     pub(super) table SELECTION_KEYS;
 
     /// Holds the preset of a disk.
-    pub const PROFILE: Setting<DiskProfile> = Setting::one(
+    pub const PROFILE: TypedSetting<DiskProfile> = TypedSetting::one(
         "disk-profile",
         "NAME",
         "1tb-7200",
@@ -26,7 +26,7 @@ declare_settings! {
         "1tb-7200 or 2gb-barracuda; the keys disk.* change it",
         profile,
     );
-    pub(crate) const SCHEDULER: Setting<Scheduler> = Setting::list(
+    pub(crate) const SCHEDULER: TypedSetting<DiskScheduler> = TypedSetting::list(
         "scheduler",
         "NAME",
         "clook",
@@ -34,14 +34,14 @@ declare_settings! {
         "Orders of service of the disks: fcfs, clook, sstf, sptf",
         scheduler,
     )
-    .recorded(Recorded::Field);
+    .recorded(RecordedPlace::Field);
 }
 
 declare_settings! {
     /// Lists the settings of the tables `[disk]` and `[drive]`.
     pub(super) table KEYS;
 
-    pub(crate) const HEADS: Setting<u32> = Setting::one(
+    pub(crate) const HEADS: TypedSetting<u32> = TypedSetting::one(
         "disk.heads",
         "N",
         "",
@@ -49,7 +49,7 @@ declare_settings! {
         "Heads, hence tracks in a cylinder [default: 22]",
         q::count32,
     );
-    pub(crate) const ZONES: Setting<Zone> = Setting::list(
+    pub(crate) const ZONES: TypedSetting<DiskZone> = TypedSetting::list(
         "disk.zones",
         "CYLINDERSxSECTORS",
         "",
@@ -57,7 +57,7 @@ declare_settings! {
         "Zones from the outermost inwards, with sectors of a track",
         zone,
     );
-    pub(crate) const ROTATION: Setting<Nanos> = Setting::one(
+    pub(crate) const ROTATION: TypedSetting<Nanos> = TypedSetting::one(
         "disk.rotation",
         "TIME",
         "",
@@ -65,7 +65,7 @@ declare_settings! {
         "One rotation [default: 8.333333ms]",
         q::time,
     );
-    pub(crate) const SEEK: Setting<SeekPoint> = Setting::list(
+    pub(crate) const SEEK: TypedSetting<SeekPoint> = TypedSetting::list(
         "disk.seek",
         "TIME|CYLINDERS:TIME",
         "",
@@ -73,7 +73,7 @@ declare_settings! {
         "One time; three, over 1, 1/3 and all cylinders [default: 1ms,8.5ms,17ms]; or points of a table",
         seek_point,
     );
-    pub(crate) const HEAD_SWITCH: Setting<Nanos> = Setting::one(
+    pub(crate) const HEAD_SWITCH: TypedSetting<Nanos> = TypedSetting::one(
         "disk.head-switch",
         "TIME",
         "",
@@ -81,7 +81,7 @@ declare_settings! {
         "From one head to another [default: 0.8ms]",
         q::time,
     );
-    pub(crate) const WRITE_SETTLE: Setting<Nanos> = Setting::one(
+    pub(crate) const WRITE_SETTLE: TypedSetting<Nanos> = TypedSetting::one(
         "disk.write-settle",
         "TIME",
         "",
@@ -89,7 +89,7 @@ declare_settings! {
         "Added before a write on another track [default: 0.5ms]",
         q::time,
     );
-    pub(crate) const OVERHEAD: Setting<Nanos> = Setting::one(
+    pub(crate) const OVERHEAD: TypedSetting<Nanos> = TypedSetting::one(
         "disk.overhead",
         "TIME",
         "",
@@ -97,7 +97,7 @@ declare_settings! {
         "The controller's work on a command [default: 0.1ms]",
         q::time,
     );
-    pub(crate) const TRACK_SKEW: Setting<Nanos> = Setting::one(
+    pub(crate) const TRACK_SKEW: TypedSetting<Nanos> = TypedSetting::one(
         "disk.track-skew",
         "TIME",
         "",
@@ -105,7 +105,7 @@ declare_settings! {
         "From track to track of a cylinder [default: a head switch and a settle]",
         q::time,
     );
-    pub(crate) const CYLINDER_SKEW: Setting<Nanos> = Setting::one(
+    pub(crate) const CYLINDER_SKEW: TypedSetting<Nanos> = TypedSetting::one(
         "disk.cylinder-skew",
         "TIME",
         "",
@@ -113,13 +113,13 @@ declare_settings! {
         "To the next cylinder [default: the longer of seek and switch, and a settle]",
         q::time,
     );
-    pub(crate) const AVERAGE_ROTATION: Setting<bool> = Setting::switch(
+    pub(crate) const AVERAGE_ROTATION: TypedSetting<bool> = TypedSetting::switch(
         "disk.average-rotation",
         "",
         AppliesTo::Disk,
         "Wait half a rotation for every command [default: false]",
     );
-    pub(crate) const QUEUE_DEPTH: Setting<u32> = Setting::one(
+    pub(crate) const QUEUE_DEPTH: TypedSetting<u32> = TypedSetting::one(
         "disk.queue-depth",
         "N",
         "",
@@ -127,7 +127,7 @@ declare_settings! {
         "Commands that a drive holds and chooses from [default: 32]",
         q::count32,
     );
-    pub(crate) const SPINDLES: Setting<bool> = Setting::one(
+    pub(crate) const SPINDLES: TypedSetting<bool> = TypedSetting::one(
         "disk.spindles",
         "spread|synchronised",
         "spread",
@@ -135,7 +135,7 @@ declare_settings! {
         "Whether members' platters are spread evenly over a rotation, or turn in step",
         synchronised,
     );
-    pub(crate) const DRIVE_CACHE: Setting<u64> = Setting::one(
+    pub(crate) const DRIVE_CACHE: TypedSetting<u64> = TypedSetting::one(
         "drive.cache",
         "SIZE",
         "0",
@@ -143,7 +143,7 @@ declare_settings! {
         "Volatile write cache of each member; 0: none, or one that is switched off",
         q::bytes,
     );
-    pub(crate) const DRIVE_TRANSFER: Setting<Nanos> = Setting::one(
+    pub(crate) const DRIVE_TRANSFER: TypedSetting<Nanos> = TypedSetting::one(
         "drive.transfer",
         "TIME",
         "7us",
@@ -154,7 +154,7 @@ declare_settings! {
 }
 
 /// Reads a disk.
-pub(crate) fn disk(settings: &Settings) -> Result<DeviceSetup> {
+pub(crate) fn disk(settings: &ScenarioSettings) -> Result<DeviceSetup> {
     let mut profile = PROFILE.get(settings)?;
     let p = &mut profile;
     p.heads = HEADS.get_or(settings, p.heads)?;
@@ -219,7 +219,7 @@ fn synchronised(text: &str) -> std::result::Result<bool, String> {
     word(text, &[("spread", false), ("synchronised", true)])
 }
 
-fn seek(settings: &Settings) -> Result<Option<SeekCurve>> {
+fn seek(settings: &ScenarioSettings) -> Result<Option<SeekCurve>> {
     if !SEEK.is_given(settings) {
         return Ok(None);
     }
@@ -237,15 +237,16 @@ fn seek(settings: &Settings) -> Result<Option<SeekCurve>> {
     }))
 }
 
-fn scheduler(text: &str) -> std::result::Result<Scheduler, String> {
-    Scheduler::by_name(text).ok_or_else(|| format!("one of {}", Scheduler::ALL.map(Scheduler::name).join(", ")))
+fn scheduler(text: &str) -> std::result::Result<DiskScheduler, String> {
+    DiskScheduler::by_name(text)
+        .ok_or_else(|| format!("one of {}", DiskScheduler::ALL.map(DiskScheduler::name).join(", ")))
 }
 
-fn zone(text: &str) -> std::result::Result<Zone, String> {
+fn zone(text: &str) -> std::result::Result<DiskZone, String> {
     let right = || "cylinders and sectors of a track, such as 5000x2441".to_owned();
     let (cylinders, sectors) = text.split_once('x').ok_or_else(right)?;
     let number = |text: &str| text.trim().parse().map_err(|_| right());
-    Ok(Zone { cylinders: number(cylinders)?, sectors_per_track: number(sectors)? })
+    Ok(DiskZone { cylinders: number(cylinders)?, sectors_per_track: number(sectors)? })
 }
 
 fn seek_point(text: &str) -> std::result::Result<SeekPoint, String> {
@@ -256,7 +257,7 @@ fn seek_point(text: &str) -> std::result::Result<SeekPoint, String> {
 }
 
 /// Reads the volatile write cache that each member has, if it has one.
-pub(crate) fn drive_cache(settings: &Settings, page: u64) -> Result<Option<DriveCacheSetup>> {
+pub(crate) fn drive_cache(settings: &ScenarioSettings, page: u64) -> Result<Option<DriveCacheSetup>> {
     let right = || format!("0 for none, or a size of less than 2^32 whole pages ({page} B)");
     let pages = DRIVE_CACHE.get_by(settings, |text| match q::bytes(text) {
         Ok(bytes) if bytes.is_multiple_of(page) => u32::try_from(bytes / page).map_err(|_| right()),

@@ -6,13 +6,13 @@ use destage_sim::array::FixedTimes;
 use super::Result;
 use crate::setting::declare_settings;
 use crate::values::{page_time, step_time};
-use crate::{AppliesTo, Setting, Settings};
+use crate::{AppliesTo, ScenarioSettings, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of the table `[fixed]`.
     pub(super) table KEYS;
 
-    pub(crate) const READ: Setting<Nanos> = Setting::one(
+    pub(crate) const READ: TypedSetting<Nanos> = TypedSetting::one(
         "fixed.read",
         "TIME",
         "100us",
@@ -20,7 +20,7 @@ declare_settings! {
         "A read; a fixed device does one thing at a time",
         step_time,
     );
-    pub(crate) const WRITE: Setting<Nanos> = Setting::one(
+    pub(crate) const WRITE: TypedSetting<Nanos> = TypedSetting::one(
         "fixed.write",
         "TIME",
         "100us",
@@ -28,7 +28,7 @@ declare_settings! {
         "A write",
         step_time,
     );
-    pub(crate) const OTHER: Setting<Nanos> = Setting::one(
+    pub(crate) const OTHER: TypedSetting<Nanos> = TypedSetting::one(
         "fixed.other",
         "TIME",
         "0",
@@ -36,7 +36,7 @@ declare_settings! {
         "A flush or a trim",
         step_time,
     );
-    pub(crate) const PAGE: Setting<Nanos> = Setting::one(
+    pub(crate) const PAGE: TypedSetting<Nanos> = TypedSetting::one(
         "fixed.page",
         "TIME",
         "0",
@@ -47,7 +47,7 @@ declare_settings! {
 }
 
 /// Reads the times of a fixed device.
-pub(crate) fn fixed(settings: &Settings) -> Result<FixedTimes> {
+pub(crate) fn fixed(settings: &ScenarioSettings) -> Result<FixedTimes> {
     Ok(FixedTimes {
         read: READ.get(settings)?,
         write: WRITE.get(settings)?,

@@ -1,19 +1,19 @@
 //! Settings of the host: how it sends requests, and what is measured of them.
 
 use destage_plan::Nanos;
-use destage_sim::input::{HostModel, Speed, Warmup};
+use destage_sim::input::{HostModel, PlaySpeed, WarmupPart};
 
 use super::Result;
 use crate::quantity as q;
 use crate::setting::declare_settings;
-use crate::{AppliesTo, Recorded, Setting, Settings};
+use crate::{AppliesTo, RecordedPlace, ScenarioSettings, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of the host, in the order of the help.
     pub(super) table KEYS;
 
     /// Holds how requests arrive.
-    pub const HOST: Setting<HostModel> = Setting::one(
+    pub const HOST: TypedSetting<HostModel> = TypedSetting::one(
         "host",
         "open|bounded:DEPTH|closed:DEPTH",
         "open",
@@ -21,8 +21,8 @@ declare_settings! {
         "Requests arrive at trace time; the same, but while DEPTH are outstanding the trace waits; or DEPTH are always outstanding",
         host,
     )
-    .recorded(Recorded::ArrayField);
-    pub(crate) const SPEED: Setting<(u64, u64)> = Setting::one(
+    .recorded(RecordedPlace::ArrayField);
+    pub(crate) const SPEED: TypedSetting<(u64, u64)> = TypedSetting::one(
         "speed",
         "FACTOR",
         "1",
@@ -31,7 +31,7 @@ declare_settings! {
         q::factor,
     );
     /// Holds what is not measured.
-    pub const WARMUP: Setting<GivenWarmup> = Setting::one(
+    pub const WARMUP: TypedSetting<GivenWarmup> = TypedSetting::one(
         "warmup",
         "REQUESTS|TIME|PERCENT",
         "0",
@@ -39,7 +39,7 @@ declare_settings! {
         "What is simulated first of the window and not measured; 20% is a share of its requests, which are counted first",
         warmup,
     );
-    pub(crate) const MAX_BACKLOG: Setting<u64> = Setting::one(
+    pub(crate) const MAX_BACKLOG: TypedSetting<u64> = TypedSetting::one(
         "max-backlog",
         "REQUESTS",
         "10000",
@@ -47,7 +47,7 @@ declare_settings! {
         "An open-loop run with more outstanding requests is saturated",
         q::count,
     );
-    pub(crate) const BUFFER_LATENCY: Setting<Nanos> = Setting::one(
+    pub(crate) const BUFFER_LATENCY: TypedSetting<Nanos> = TypedSetting::one(
         "buffer-latency",
         "TIME",
         "1us",
@@ -55,7 +55,7 @@ declare_settings! {
         "Copying a page between host and buffer",
         buffer_latency,
     );
-    pub(crate) const DRAIN: Setting<bool> = Setting::switch(
+    pub(crate) const DRAIN: TypedSetting<bool> = TypedSetting::switch(
         "drain",
         "",
         AppliesTo::All,
@@ -63,13 +63,13 @@ declare_settings! {
          the members [default: false]",
     );
     /// Holds whether there are figures of each volume.
-    pub const PER_VOLUME: Setting<bool> = Setting::switch(
+    pub const PER_VOLUME: TypedSetting<bool> = TypedSetting::switch(
         "per-volume",
         "false",
         AppliesTo::All,
         "Also figures of each volume of the trace: requests, hits, response times, pages written because of its data",
     )
-    .recorded(Recorded::Figures);
+    .recorded(RecordedPlace::Figures);
 }
 
 /// Requests that a host may have outstanding: more than any device queue holds.
@@ -79,9 +79,9 @@ pub(super) const MAX_DEPTH: u32 = 65_536;
 const MAX_BUFFER_LATENCY: Nanos = Nanos(1_000_000_000);
 
 /// Reads how many times as fast the trace is played.
-pub(crate) fn speed(settings: &Settings) -> Result<Speed> {
+pub(crate) fn speed(settings: &ScenarioSettings) -> Result<PlaySpeed> {
     let (times, per) = SPEED.get(settings)?;
-    Ok(Speed { times, per })
+    Ok(PlaySpeed { times, per })
 }
 
 fn host(text: &str) -> std::result::Result<HostModel, String> {
@@ -103,7 +103,7 @@ fn host(text: &str) -> std::result::Result<HostModel, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenWarmup {
     /// In requests, or as a time.
-    Known(Warmup),
+    Known(WarmupPart),
     /// Hundredths of a percent of the requests.
     Share(u32),
 }
@@ -120,9 +120,9 @@ fn warmup(text: &str) -> std::result::Result<GivenWarmup, String> {
         return q::basis_points(text).map(GivenWarmup::Share);
     }
     match (q::count(text), q::time(text)) {
-        (Ok(0), _) => Ok(GivenWarmup::Known(Warmup::None)),
-        (Ok(requests), _) => Ok(GivenWarmup::Known(Warmup::Requests(requests))),
-        (_, Ok(time)) => Ok(GivenWarmup::Known(Warmup::Time(time))),
+        (Ok(0), _) => Ok(GivenWarmup::Known(WarmupPart::None)),
+        (Ok(requests), _) => Ok(GivenWarmup::Known(WarmupPart::Requests(requests))),
+        (_, Ok(time)) => Ok(GivenWarmup::Known(WarmupPart::Time(time))),
         _ => Err("a number of requests, a time such as 60s, or a share of the requests such as 20%".into()),
     }
 }

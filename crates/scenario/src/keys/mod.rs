@@ -17,12 +17,12 @@ mod ssd_modern;
 pub mod trace;
 
 use crate::key::{count, joined};
-use crate::{Key, ScenarioError};
+use crate::{ScenarioError, SettingKey};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// Lists the owners' tables in the order of the help.
-const TABLES: [&[Key]; 17] = [
+const TABLES: [&[SettingKey]; 17] = [
     trace::KEYS,
     cache::KEYS,
     device::KEYS,
@@ -43,4 +43,4 @@ const TABLES: [&[Key]; 17] = [
 ];
 
 /// Lists every setting of `destage sim`.
-pub const SIM: &[Key] = &joined::<{ count(&TABLES) }>(&TABLES);
+pub const SIM: &[SettingKey] = &joined::<{ count(&TABLES) }>(&TABLES);

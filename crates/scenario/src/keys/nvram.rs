@@ -6,13 +6,13 @@ use super::Result;
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{page_time, word};
-use crate::{AppliesTo, ScenarioError, Setting, Settings};
+use crate::{AppliesTo, ScenarioError, ScenarioSettings, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of the table `[nvram]`.
     pub(super) table KEYS;
 
-    pub(crate) const WRITE: Setting<Nanos> = Setting::one(
+    pub(crate) const WRITE: TypedSetting<Nanos> = TypedSetting::one(
         "nvram.write",
         "TIME",
         "1us",
@@ -20,7 +20,7 @@ declare_settings! {
         "Writing a page to the NVRAM",
         page_time,
     );
-    pub(crate) const READ: Setting<Nanos> = Setting::one(
+    pub(crate) const READ: TypedSetting<Nanos> = TypedSetting::one(
         "nvram.read",
         "TIME",
         "125ns",
@@ -28,7 +28,7 @@ declare_settings! {
         "Reading a page from the NVRAM",
         page_time,
     );
-    pub(crate) const NOTE: Setting<Nanos> = Setting::one(
+    pub(crate) const NOTE: TypedSetting<Nanos> = TypedSetting::one(
         "nvram.note",
         "TIME",
         "1us",
@@ -36,7 +36,7 @@ declare_settings! {
         "A note in the NVRAM: an intent, a tag, a slot freed",
         page_time,
     );
-    pub(crate) const ON: Setting<bool> = Setting::one(
+    pub(crate) const ON: TypedSetting<bool> = TypedSetting::one(
         "nvram.on",
         "WHAT",
         "nvram",
@@ -44,7 +44,7 @@ declare_settings! {
         "Where that is: nvram, or cache-device: there is none, and what would be in it goes to a journal there",
         is_on_device,
     );
-    pub(crate) const JOURNAL: Setting<u64> = Setting::one(
+    pub(crate) const JOURNAL: TypedSetting<u64> = TypedSetting::one(
         "nvram.journal",
         "SIZE",
         "32MiB",
@@ -55,7 +55,7 @@ declare_settings! {
 }
 
 /// Bytes of the journal that stands in for an NVRAM, if one does.
-pub(super) fn journal(settings: &Settings, page: u64) -> Result<Option<u64>> {
+pub(super) fn journal(settings: &ScenarioSettings, page: u64) -> Result<Option<u64>> {
     let on_device = ON.get(settings)?;
     if !on_device && JOURNAL.is_given(settings) {
         return Err(ScenarioError::new("'nvram.journal' has no meaning with an NVRAM: give nvram.on = cache-device"));

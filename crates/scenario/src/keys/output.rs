@@ -2,41 +2,41 @@
 
 use std::path::PathBuf;
 
-use destage_sim::experiment::Resources;
+use destage_sim::experiment::RunResources;
 
 use super::Result;
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{parsed, path};
-use crate::{AppliesTo, Recorded, Setting, Settings};
+use crate::{AppliesTo, RecordedPlace, ScenarioSettings, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of outputs and resources, in the order of the help.
     pub(super) table KEYS;
 
     /// Holds the file of results as JSON.
-    pub const JSON: Setting<PathBuf> = Setting::file(
+    pub const JSON: TypedSetting<PathBuf> = TypedSetting::file(
         "json",
         AppliesTo::All,
         "Write the results as JSON, to the standard output in place of the table or to a file",
     )
-    .recorded(Recorded::Nowhere);
+    .recorded(RecordedPlace::Nowhere);
     /// Holds the file of results as CSV.
-    pub const CSV: Setting<PathBuf> = Setting::file(
+    pub const CSV: TypedSetting<PathBuf> = TypedSetting::file(
         "csv",
         AppliesTo::All,
         "Write the results as CSV, in the same way",
     )
-    .recorded(Recorded::Nowhere);
+    .recorded(RecordedPlace::Nowhere);
     /// Holds the file of what became of each request.
-    pub const LATENCY_LOG: Setting<PathBuf> = Setting::file(
+    pub const LATENCY_LOG: TypedSetting<PathBuf> = TypedSetting::file(
         "latency-log",
         AppliesTo::All,
         "Write what became of each request of the one run, as Parquet if the name ends in .parquet, else as CSV",
     )
-    .recorded(Recorded::Nowhere);
+    .recorded(RecordedPlace::Nowhere);
     /// Holds the folder of the report.
-    pub const REPORT: Setting<PathBuf> = Setting::one(
+    pub const REPORT: TypedSetting<PathBuf> = TypedSetting::one(
         "report",
         "DIR",
         "",
@@ -44,9 +44,9 @@ declare_settings! {
         "Write a page that shows and compares the results into this folder, with its data",
         path,
     )
-    .recorded(Recorded::Nowhere);
+    .recorded(RecordedPlace::Nowhere);
     /// Holds the folder in which results are kept.
-    pub const RESUME: Setting<PathBuf> = Setting::one(
+    pub const RESUME: TypedSetting<PathBuf> = TypedSetting::one(
         "resume",
         "DIR",
         "",
@@ -55,9 +55,9 @@ declare_settings! {
          trace: what was interrupted goes on",
         path,
     )
-    .recorded(Recorded::Nowhere);
+    .recorded(RecordedPlace::Nowhere);
     /// Holds the name of the objective.
-    pub const OBJECTIVE: Setting<String> = Setting::one(
+    pub const OBJECTIVE: TypedSetting<String> = TypedSetting::one(
         "objective",
         "mean|p99|p99.9|write-amplification|erases|hits",
         "",
@@ -65,25 +65,25 @@ declare_settings! {
         "What *best* means in the table and on the page [default: mean; without a device hits]",
         parsed,
     )
-    .recorded(Recorded::Nowhere);
+    .recorded(RecordedPlace::Nowhere);
     /// Holds whether wall time and rates are printed.
-    pub const TIMING: Setting<bool> = Setting::switch(
+    pub const TIMING: TypedSetting<bool> = TypedSetting::switch(
         "timing",
         "false",
         AppliesTo::All,
         "Print wall time and rates to the standard error",
     )
-    .recorded(Recorded::Nowhere);
+    .recorded(RecordedPlace::Nowhere);
     /// Holds whether progress is shown.
-    pub const PROGRESS: Setting<bool> = Setting::switch(
+    pub const PROGRESS: TypedSetting<bool> = TypedSetting::switch(
         "progress",
         "true",
         AppliesTo::All,
         "Show progress on the standard error: where it is no terminal, a line every ten seconds",
     )
-    .recorded(Recorded::Nowhere);
+    .recorded(RecordedPlace::Nowhere);
     /// Holds the number of threads that simulate.
-    pub const THREADS: Setting<usize> = Setting::one(
+    pub const THREADS: TypedSetting<usize> = TypedSetting::one(
         "threads",
         "N",
         "",
@@ -91,9 +91,9 @@ declare_settings! {
         "Threads that simulate; results do not depend on it [default: the processors]",
         threads,
     )
-    .recorded(Recorded::Nowhere);
+    .recorded(RecordedPlace::Nowhere);
     /// Holds the bytes of memory for simulated devices.
-    pub const MEMORY: Setting<u64> = Setting::one(
+    pub const MEMORY: TypedSetting<u64> = TypedSetting::one(
         "memory",
         "SIZE",
         "2GiB",
@@ -101,13 +101,13 @@ declare_settings! {
         "Memory for simulated devices (beyond it the trace is read again for the rest), or without one for page tables",
         q::bytes,
     )
-    .recorded(Recorded::Nowhere);
+    .recorded(RecordedPlace::Nowhere);
 }
 
 /// Reads the threads and memory that the experiment may use.
-pub fn resources(settings: &Settings) -> Result<Resources<'static>> {
+pub fn resources(settings: &ScenarioSettings) -> Result<RunResources<'static>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Resources { threads: THREADS.get_or(settings, processors)?, memory_bytes: MEMORY.get(settings)?, stop: None })
+    Ok(RunResources { threads: THREADS.get_or(settings, processors)?, memory_bytes: MEMORY.get(settings)?, stop: None })
 }
 
 fn threads(text: &str) -> std::result::Result<usize, String> {

@@ -2,7 +2,7 @@
 
 use destage_plan::Nanos;
 use destage_raid::{StripeCacheSize, settings};
-use destage_sim::array::{Service, StepTimes};
+use destage_sim::array::{ArrayService, StepTimes};
 
 use super::Result;
 use super::array::{PARITY, REGIME};
@@ -10,13 +10,13 @@ use super::nvram::{self, journal};
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{page_time, positive, word};
-use crate::{AppliesTo, Setting, Settings};
+use crate::{AppliesTo, ScenarioSettings, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of the table `[raid]`.
     pub(super) table KEYS;
 
-    pub(crate) const DEPTH: Setting<u64> = Setting::one(
+    pub(crate) const DEPTH: TypedSetting<u64> = TypedSetting::one(
         "raid.depth",
         "FRAGMENTS",
         "4096",
@@ -24,7 +24,7 @@ declare_settings! {
         "Fragments of requests that the array works on at a time",
         positive,
     );
-    pub(crate) const OPEN_ROWS: Setting<u64> = Setting::one(
+    pub(crate) const OPEN_ROWS: TypedSetting<u64> = TypedSetting::one(
         "raid.open-rows",
         "ROWS",
         "16384",
@@ -32,7 +32,7 @@ declare_settings! {
         "Rows whose intents may be open before the array flushes on its own",
         positive,
     );
-    pub(crate) const IDLE_FLUSH: Setting<Nanos> = Setting::one(
+    pub(crate) const IDLE_FLUSH: TypedSetting<Nanos> = TypedSetting::one(
         "raid.idle-flush",
         "TIME",
         "5s",
@@ -40,7 +40,7 @@ declare_settings! {
         "This long after a write the array flushes on its own; the row counts as clean after twice the time",
         q::time,
     );
-    pub(crate) const REBUILD_WINDOW: Setting<u32> = Setting::one(
+    pub(crate) const REBUILD_WINDOW: TypedSetting<u32> = TypedSetting::one(
         "raid.rebuild-window",
         "STRIPES",
         "8",
@@ -48,7 +48,7 @@ declare_settings! {
         "Stripes that a rebuild fills before its progress is noted",
         rebuild_window,
     );
-    pub(crate) const NV_SLOTS: Setting<u32> = Setting::one(
+    pub(crate) const NV_SLOTS: TypedSetting<u32> = TypedSetting::one(
         "raid.nv-slots",
         "SLOTS",
         "1024",
@@ -56,7 +56,7 @@ declare_settings! {
         "Page slots of the NVRAM",
         nv_slots,
     );
-    pub(crate) const DISCARD_PASSDOWN: Setting<Option<bool>> = Setting::one(
+    pub(crate) const DISCARD_PASSDOWN: TypedSetting<Option<bool>> = TypedSetting::one(
         "raid.discard-passdown",
         "auto|yes|no",
         "auto",
@@ -64,7 +64,7 @@ declare_settings! {
         "Whether discards of whole rows go on to the members; auto: not to disks, which have no TRIM",
         passdown,
     );
-    pub(crate) const MERGE: Setting<u64> = Setting::one(
+    pub(crate) const MERGE: TypedSetting<u64> = TypedSetting::one(
         "raid.merge",
         "SIZE",
         "512KiB",
@@ -72,9 +72,9 @@ declare_settings! {
         "Neighbouring steps that leave together become commands of up to this; 0: none",
         q::bytes,
     );
-    pub(crate) const STRIPE_CACHE: Setting<StripeCacheSize> =
-        Setting::of_array(&settings::STRIPE_CACHE, AppliesTo::Array);
-    pub(crate) const COMPUTE: Setting<Nanos> = Setting::one(
+    pub(crate) const STRIPE_CACHE: TypedSetting<StripeCacheSize> =
+        TypedSetting::of_array(&settings::STRIPE_CACHE, AppliesTo::Array);
+    pub(crate) const COMPUTE: TypedSetting<Nanos> = TypedSetting::one(
         "raid.compute",
         "TIME",
         "0",
@@ -85,9 +85,9 @@ declare_settings! {
 }
 
 /// Reads how the array is served, in pages of so many bytes.
-pub(crate) fn service(settings: &Settings, page: u64) -> Result<Service> {
+pub(crate) fn service(settings: &ScenarioSettings, page: u64) -> Result<ArrayService> {
     let merge = MERGE.get(settings)?;
-    Ok(Service {
+    Ok(ArrayService {
         parity: PARITY.get(settings)?,
         regime: REGIME.get(settings)?,
         depth: DEPTH.get(settings)?.min(1 << 24) as usize,

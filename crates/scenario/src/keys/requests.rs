@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use destage_sim::curve::Found;
-use destage_sim::experiment::{Input, Stop};
-use destage_sim::input::Warmup;
+use destage_sim::curve::PassFindings;
+use destage_sim::experiment::{OpenedInput, StopSignal};
+use destage_sim::input::WarmupPart;
 use destage_sim::measure::SizesResult;
 use destage_trace::{FilePlace, OpenOptions, ReopenTrace, RepeatedTrace, TraceError, TraceWindow, WindowedTrace};
 
@@ -14,26 +14,26 @@ use super::host::{GivenWarmup, WARMUP};
 use super::output::LATENCY_LOG;
 use super::trace::{LIMIT, READING};
 use crate::values::parsed;
-use crate::workload::Workload;
-use crate::{ScenarioError, Settings, path_text, sizes};
+use crate::workload::NamedWorkload;
+use crate::{ScenarioError, ScenarioSettings, path_text, sizes};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// Where the requests come from.
 #[derive(Clone, Debug)]
-pub(crate) enum Origin {
+pub(crate) enum RequestsOrigin {
     /// A trace: the file, or `-`, with format and leniency.
     File { file: PathBuf, options: OpenOptions },
     /// A workload, generated anew in each pass.
-    Workload(Box<Workload>),
+    Workload(Box<NamedWorkload>),
     /// They are opened elsewhere.
     Named(String),
 }
 
 /// The requests of a simulation.
 #[derive(Clone, Debug)]
-pub struct Requests {
-    origin: Origin,
+pub struct SimulatedRequests {
+    origin: RequestsOrigin,
     window: TraceWindow,
     /// Of these only so many, from one on.
     part: Option<TraceWindow>,
@@ -41,57 +41,57 @@ pub struct Requests {
     repeat: u32,
     /// How many there are in one time, if they were counted.
     counted: Option<u64>,
-    sizes: Sizes,
+    sizes: KnownSizes,
     /// What can tell to read no further.
-    stop: Option<Stop>,
+    stop: Option<StopSignal>,
 }
 
 /// What is known of the sizes of caches that depend on the requests.
 #[derive(Clone, Debug)]
-enum Sizes {
+enum KnownSizes {
     /// Nothing.
     Unknown,
     /// Nothing yet.
     Later,
     /// What they are taken from.
-    Found(Arc<Found>),
+    Found(Arc<PassFindings>),
 }
 
-impl Requests {
+impl SimulatedRequests {
     /// Requests of that origin, in that window, so many times.
-    pub(crate) const fn new(origin: Origin, window: TraceWindow, repeat: u32) -> Self {
-        Self { origin, window, part: None, repeat, counted: None, sizes: Sizes::Unknown, stop: None }
+    pub(crate) const fn new(origin: RequestsOrigin, window: TraceWindow, repeat: u32) -> Self {
+        Self { origin, window, part: None, repeat, counted: None, sizes: KnownSizes::Unknown, stop: None }
     }
 
     /// Requests that are opened elsewhere and have this name.
     pub fn named(name: &str) -> Self {
-        Self::new(Origin::Named(name.to_owned()), TraceWindow::default(), 1)
+        Self::new(RequestsOrigin::Named(name.to_owned()), TraceWindow::default(), 1)
     }
 
     /// The trace's file or the workload's name, as the user gave it.
     pub fn name(&self) -> String {
         match &self.origin {
-            Origin::File { file, .. } => path_text::of(file),
-            Origin::Workload(workload) => workload.name().to_owned(),
-            Origin::Named(name) => name.clone(),
+            RequestsOrigin::File { file, .. } => path_text::of(file),
+            RequestsOrigin::Workload(workload) => workload.name().to_owned(),
+            RequestsOrigin::Named(name) => name.clone(),
         }
     }
 
     /// The files that they are read from; `-` for the standard input.
     pub fn files(&self) -> Vec<PathBuf> {
         match &self.origin {
-            Origin::File { file, .. } => destage_trace::files(file),
-            Origin::Workload(workload) => workload.file().into_iter().map(Path::to_owned).collect(),
-            Origin::Named(_) => Vec::new(),
+            RequestsOrigin::File { file, .. } => destage_trace::files(file),
+            RequestsOrigin::Workload(workload) => workload.file().into_iter().map(Path::to_owned).collect(),
+            RequestsOrigin::Named(_) => Vec::new(),
         }
     }
 
     /// All that decides about which requests these are, beside what the [files](Self::files) hold.
     pub fn identity(&self) -> String {
         let origin = match &self.origin {
-            Origin::File { options, .. } => format!("file {options:?}"),
-            Origin::Workload(workload) => format!("workload {:?} {:?}", workload.name(), workload.changes()),
-            Origin::Named(name) => format!("named {name:?}"),
+            RequestsOrigin::File { options, .. } => format!("file {options:?}"),
+            RequestsOrigin::Workload(workload) => format!("workload {:?} {:?}", workload.name(), workload.changes()),
+            RequestsOrigin::Named(name) => format!("named {name:?}"),
         };
         let part = self.part.map_or_else(String::new, |part| format!(" {part:?}"));
         format!("{origin} {:?} {}{part}", self.window, self.repeat)
@@ -101,7 +101,7 @@ impl Requests {
     ///
     /// # Errors
     /// Why not, and what would be right.
-    pub fn check_resume(&self, settings: &Settings) -> Result<()> {
+    pub fn check_resume(&self, settings: &ScenarioSettings) -> Result<()> {
         if LATENCY_LOG.is_given(settings) {
             return Err(ScenarioError::new(
                 "'resume' and 'latency-log' do not go together: what is known from before is not simulated again, and the log is \
@@ -120,7 +120,7 @@ impl Requests {
 
     /// The same requests, which cannot be read any further once this tells to end.
     #[must_use]
-    pub fn until(self, stop: Stop) -> Self {
+    pub fn until(self, stop: StopSignal) -> Self {
         Self { stop: Some(stop), ..self }
     }
 
@@ -130,7 +130,7 @@ impl Requests {
     }
 
     /// Begins to read or generate them; the standard input can be read only in the first pass, 0.
-    pub fn open(&self, pass: u32) -> std::result::Result<Input, TraceError> {
+    pub fn open(&self, pass: u32) -> std::result::Result<OpenedInput, TraceError> {
         let input = self.open_once(pass)?;
         if self.repeat == 1 {
             return Ok(input);
@@ -140,11 +140,11 @@ impl Requests {
             Some(source) => Ok(source),
             None => again.open_once(1).map(|input| input.source),
         });
-        Ok(Input { source: Box::new(RepeatedTrace::new(open, self.repeat)?), format: input.format })
+        Ok(OpenedInput { source: Box::new(RepeatedTrace::new(open, self.repeat)?), format: input.format })
     }
 
     /// The same, one time.
-    fn open_once(&self, pass: u32) -> std::result::Result<Input, TraceError> {
+    fn open_once(&self, pass: u32) -> std::result::Result<OpenedInput, TraceError> {
         let mut input = self.open_all(pass)?;
         if let Some(stop) = &self.stop {
             // Below the window, which may leave out most of them.
@@ -174,25 +174,25 @@ impl Requests {
     }
 
     /// The same, without regard to the window.
-    fn open_all(&self, pass: u32) -> std::result::Result<Input, TraceError> {
+    fn open_all(&self, pass: u32) -> std::result::Result<OpenedInput, TraceError> {
         match &self.origin {
-            Origin::File { file, .. } if pass > 0 && file == Path::new("-") => Err(TraceError::new(
+            RequestsOrigin::File { file, .. } if pass > 0 && file == Path::new("-") => Err(TraceError::new(
                 file,
                 FilePlace::File,
                 "the standard input can be read only once, and these devices do not fit into memory together; \
                  raise --memory, run fewer policies and sizes at a time, or give a file",
             )),
-            Origin::File { file, options } => {
+            RequestsOrigin::File { file, options } => {
                 let trace = destage_trace::open(file, options)?;
-                Ok(Input { format: trace.format().name().to_owned(), source: Box::new(trace) })
+                Ok(OpenedInput { format: trace.format().name().to_owned(), source: Box::new(trace) })
             }
-            Origin::Workload(workload) => {
+            RequestsOrigin::Workload(workload) => {
                 let failed = |error: ScenarioError| {
                     TraceError::new(Path::new(workload.name()), FilePlace::File, error.to_string())
                 };
-                Ok(Input { format: "workload".to_owned(), source: Box::new(workload.open().map_err(failed)?) })
+                Ok(OpenedInput { format: "workload".to_owned(), source: Box::new(workload.open().map_err(failed)?) })
             }
-            Origin::Named(name) => Err(TraceError::new(Path::new(name), FilePlace::File, "is not read here")),
+            RequestsOrigin::Named(name) => Err(TraceError::new(Path::new(name), FilePlace::File, "is not read here")),
         }
     }
 
@@ -200,7 +200,7 @@ impl Requests {
     ///
     /// # Errors
     /// Where that cannot be known.
-    pub(crate) fn needs_count(&self, settings: &Settings) -> Result<bool> {
+    pub(crate) fn needs_count(&self, settings: &ScenarioSettings) -> Result<bool> {
         let needs = matches!(WARMUP.get(settings)?, GivenWarmup::Share(_));
         match self.pipe() {
             Some(pipe) if needs => {
@@ -222,7 +222,7 @@ impl Requests {
     ///
     /// # Errors
     /// Where that cannot be known.
-    pub(crate) fn needs_sizes(&self, settings: &Settings) -> Result<bool> {
+    pub(crate) fn needs_sizes(&self, settings: &ScenarioSettings) -> Result<bool> {
         let needs = CACHE.all(settings)?.iter().any(|size| size.needs_trace());
         match self.pipe() {
             Some(pipe) if needs => {
@@ -237,17 +237,17 @@ impl Requests {
     /// The same before sizes are found: caches have none yet.
     #[must_use]
     pub fn before_sizes(&self) -> Self {
-        Self { sizes: Sizes::Later, ..self.clone() }
+        Self { sizes: KnownSizes::Later, ..self.clone() }
     }
 
     /// This is what the requests touch.
-    pub(crate) fn sized(&mut self, found: Found) {
-        self.sizes = Sizes::Found(Arc::new(found));
+    pub(crate) fn sized(&mut self, found: PassFindings) {
+        self.sizes = KnownSizes::Found(Arc::new(found));
     }
 
     /// The same of what was found before.
-    pub(crate) fn sized_as(&self, found: Arc<Found>) -> Self {
-        Self { sizes: Sizes::Found(found), ..self.clone() }
+    pub(crate) fn sized_as(&self, found: Arc<PassFindings>) -> Self {
+        Self { sizes: KnownSizes::Found(found), ..self.clone() }
     }
 
     /// How many there are in one time, if they were counted.
@@ -255,17 +255,17 @@ impl Requests {
         self.counted
     }
 
-    fn found(&self) -> Option<&Found> {
+    fn found(&self) -> Option<&PassFindings> {
         match &self.sizes {
-            Sizes::Found(found) => Some(found),
-            Sizes::Unknown | Sizes::Later => None,
+            KnownSizes::Found(found) => Some(found),
+            KnownSizes::Unknown | KnownSizes::Later => None,
         }
     }
 
     /// The sizes of caches that the settings ask for; `None` before those that depend on the requests are found.
-    pub(crate) fn caches(&self, settings: &Settings, page: u64) -> Result<Option<Vec<u64>>> {
+    pub(crate) fn caches(&self, settings: &ScenarioSettings, page: u64) -> Result<Option<Vec<u64>>> {
         let asked = CACHE.all(settings)?;
-        if matches!(self.sizes, Sizes::Later) && asked.iter().any(|size| size.needs_trace()) {
+        if matches!(self.sizes, KnownSizes::Later) && asked.iter().any(|size| size.needs_trace()) {
             return Ok(None);
         }
         let chosen = sizes::chosen(&asked, page, self.found());
@@ -276,7 +276,7 @@ impl Requests {
     ///
     /// # Errors
     /// Where sizes are none, which building the experiment says too.
-    pub fn sizes_result(&self, settings: &Settings, caches: &[u64]) -> Result<Option<SizesResult>> {
+    pub fn sizes_result(&self, settings: &ScenarioSettings, caches: &[u64]) -> Result<Option<SizesResult>> {
         let asked = CACHE.all_by(settings, parsed::<String>)?.join(",");
         Ok(sizes::result(&asked, &CACHE.all(settings)?, caches, self.found()))
     }
@@ -298,13 +298,13 @@ impl Requests {
     }
 
     /// How many are simulated at most.
-    pub(crate) fn limit(&self, settings: &Settings) -> Result<Option<u64>> {
+    pub(crate) fn limit(&self, settings: &ScenarioSettings) -> Result<Option<u64>> {
         Ok(LIMIT.optional(settings)?.map(|limit| limit.saturating_mul(self.repeat.into())))
     }
 
     /// What can be read only once among the files that they are read from.
     pub(crate) fn pipe(&self) -> Option<PathBuf> {
-        let Origin::File { file, .. } = &self.origin else { return None };
+        let RequestsOrigin::File { file, .. } = &self.origin else { return None };
         if file == Path::new("-") {
             return Some("standard input".into());
         }
@@ -314,12 +314,12 @@ impl Requests {
     }
 
     /// The warm-up that the settings ask for.
-    pub(crate) fn warmup(&self, settings: &Settings) -> Result<Warmup> {
+    pub(crate) fn warmup(&self, settings: &ScenarioSettings) -> Result<WarmupPart> {
         match (WARMUP.get(settings)?, self.counted) {
             (GivenWarmup::Known(warmup), _) => Ok(warmup),
             (GivenWarmup::Share(share), Some(requests)) => {
                 let warm = u128::from(requests) * u128::from(share) / 10_000;
-                Ok(if warm == 0 { Warmup::None } else { Warmup::Requests(warm as u64) })
+                Ok(if warm == 0 { WarmupPart::None } else { WarmupPart::Requests(warm as u64) })
             }
             (GivenWarmup::Share(_), None) => Err(ScenarioError::new(
                 "warmup: a share of the requests has no meaning here, since they are not counted: give a number or a time",
@@ -328,9 +328,9 @@ impl Requests {
     }
 
     /// Whether the settings ask nothing of the requests that cannot be done with them.
-    pub(crate) fn check(&self, settings: &Settings) -> Result<()> {
+    pub(crate) fn check(&self, settings: &ScenarioSettings) -> Result<()> {
         match (&self.origin, READING.iter().find(|key| settings.is_given(key))) {
-            (Origin::Named(name), Some(key)) => {
+            (RequestsOrigin::Named(name), Some(key)) => {
                 Err(ScenarioError::new(format_args!("'{}' has no meaning here: {name} is taken as it is", key.name)))
             }
             _ => Ok(()),

@@ -1,19 +1,19 @@
 //! Settings of simulated SSDs.
 
 use destage_plan::{Nanos, PageGeometry, Quota};
-use destage_sim::buffer::Capacity;
+use destage_sim::buffer::DeviceCapacity;
 use destage_sim::input::LbaOverflow;
-use destage_sim::ssd::{Allocation, CollectionPoint, Ftl, ModernDesign, SsdConfig, StartState, drive, presets};
+use destage_sim::ssd::{CollectionPoint, Ftl, ModernDesign, PageAllocation, SsdConfig, StartState, drive, presets};
 
 use super::Result;
 use super::cache::PAGES_PER_BLOCK;
 use super::host::MAX_DEPTH;
-use super::requests::Requests;
+use super::requests::SimulatedRequests;
 use super::ssd_modern::{self, SsdModel};
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{decimal_text, parsed, thousandths, time_text, word};
-use crate::{AppliesTo, Key, Recorded, ScenarioError, Setting, Settings};
+use crate::{AppliesTo, RecordedPlace, ScenarioError, ScenarioSettings, SettingKey, TypedSetting};
 
 /// Tells the size of an SSD as the settings give it.
 pub(crate) enum SsdSize {
@@ -29,7 +29,7 @@ declare_settings! {
     /// Lists the settings of what an SSD holds at first and of addresses beyond its end.
     pub(super) table STATE_KEYS;
 
-    pub(crate) const START: Setting<StartState> = Setting::one(
+    pub(crate) const START: TypedSetting<StartState> = TypedSetting::one(
         "start",
         "full|empty|random[:SEED]|aged:TIMES[:SEED]|steady[:SEED]",
         "",
@@ -39,8 +39,8 @@ declare_settings! {
          cache device of an array of other members]",
         start,
     )
-    .recorded(Recorded::Field);
-    pub(crate) const LBA_OVERFLOW: Setting<LbaOverflow> = Setting::one(
+    .recorded(RecordedPlace::Field);
+    pub(crate) const LBA_OVERFLOW: TypedSetting<LbaOverflow> = TypedSetting::one(
         "lba-overflow",
         "wrap|filter|compact",
         "wrap",
@@ -55,7 +55,7 @@ declare_settings! {
     pub(super) table KEYS;
 
     /// Holds the name of the preset of an SSD.
-    pub const PRESET: Setting<String> = Setting::one(
+    pub const PRESET: TypedSetting<String> = TypedSetting::one(
         "ssd.preset",
         "NAME",
         "lawc",
@@ -63,7 +63,7 @@ declare_settings! {
         "A paper's SSD, such as gcar, or a drive, such as pm9a3; docs/presets.md has all, and the other keys change it",
         parsed,
     );
-    pub(crate) const CAPACITY: Setting<SsdSize> = Setting::one(
+    pub(crate) const CAPACITY: TypedSetting<SsdSize> = TypedSetting::one(
         "ssd.capacity",
         "SIZE|fit|preset",
         "",
@@ -74,7 +74,7 @@ declare_settings! {
          array of other members]",
         size,
     );
-    pub(crate) const FTL: Setting<Ftl> = Setting::one(
+    pub(crate) const FTL: TypedSetting<Ftl> = TypedSetting::one(
         "ssd.ftl",
         "page|bast|fast",
         "",
@@ -82,7 +82,7 @@ declare_settings! {
         "How pages are mapped: each anywhere, or blocks in place with log blocks, one for a block or for all [default: page]",
         ftl,
     );
-    pub(crate) const LOG_BLOCKS: Setting<u32> = Setting::one(
+    pub(crate) const LOG_BLOCKS: TypedSetting<u32> = TypedSetting::one(
         "ssd.log-blocks",
         "N",
         "",
@@ -90,7 +90,7 @@ declare_settings! {
         "With bast or fast: log blocks of an element, fast's sequential one included [default: all of the reserve but one block]",
         q::count32,
     );
-    pub(crate) const ELEMENTS: Setting<u32> = Setting::one(
+    pub(crate) const ELEMENTS: TypedSetting<u32> = TypedSetting::one(
         "ssd.elements",
         "N",
         "",
@@ -98,7 +98,7 @@ declare_settings! {
         "Elements (packages), each serving one operation at a time",
         q::count32,
     );
-    pub(crate) const ALLOCATION: Setting<Allocation> = Setting::one(
+    pub(crate) const ALLOCATION: TypedSetting<PageAllocation> = TypedSetting::one(
         "ssd.allocation",
         "static|channels",
         "",
@@ -106,13 +106,13 @@ declare_settings! {
         "Where a page goes: an element by its address, or any, as channels that a buffer can choose from [default: static]",
         allocation,
     );
-    pub(crate) const IDLE_FIRST: Setting<bool> = Setting::switch(
+    pub(crate) const IDLE_FIRST: TypedSetting<bool> = TypedSetting::switch(
         "ssd.idle-first",
         "",
         AppliesTo::Ssd,
         "With channels: a page whose channel no buffer chooses goes to the one that is idle first, not in turn [default: false]",
     );
-    pub(crate) const PLANES: Setting<u32> = Setting::one(
+    pub(crate) const PLANES: TypedSetting<u32> = TypedSetting::one(
         "ssd.planes",
         "N",
         "",
@@ -120,7 +120,7 @@ declare_settings! {
         "Planes in an element",
         q::count32,
     );
-    pub(crate) const BLOCKS_PER_PLANE: Setting<u32> = Setting::one(
+    pub(crate) const BLOCKS_PER_PLANE: TypedSetting<u32> = TypedSetting::one(
         "ssd.blocks-per-plane",
         "N",
         "",
@@ -128,7 +128,7 @@ declare_settings! {
         "Erase blocks in a plane",
         q::count32,
     );
-    pub(crate) const RESERVE: Setting<u32> = Setting::one(
+    pub(crate) const RESERVE: TypedSetting<u32> = TypedSetting::one(
         "ssd.reserve",
         "PERCENT",
         "",
@@ -136,7 +136,7 @@ declare_settings! {
         "Blocks of each plane that are not exported [default: 15%]",
         q::basis_points,
     );
-    pub(crate) const KEPT_BLOCKS: Setting<u32> = Setting::one(
+    pub(crate) const KEPT_BLOCKS: TypedSetting<u32> = TypedSetting::one(
         "ssd.kept-blocks",
         "N",
         "",
@@ -144,7 +144,7 @@ declare_settings! {
         "Blocks of each plane that are not exported beside that share [default: 0]",
         q::count32,
     );
-    pub(crate) const MIN_FREE: Setting<u32> = Setting::one(
+    pub(crate) const MIN_FREE: TypedSetting<u32> = TypedSetting::one(
         "ssd.min-free",
         "PERCENT",
         "",
@@ -152,7 +152,7 @@ declare_settings! {
         "Free blocks at or below which an element collects [default: 5%]",
         q::basis_points,
     );
-    pub(crate) const READ: Setting<Nanos> = Setting::one(
+    pub(crate) const READ: TypedSetting<Nanos> = TypedSetting::one(
         "ssd.read",
         "TIME",
         "",
@@ -160,7 +160,7 @@ declare_settings! {
         "Reading a page [default: 25us]",
         q::time,
     );
-    pub(crate) const PROGRAM: Setting<Nanos> = Setting::one(
+    pub(crate) const PROGRAM: TypedSetting<Nanos> = TypedSetting::one(
         "ssd.program",
         "TIME",
         "",
@@ -168,7 +168,7 @@ declare_settings! {
         "Programming a page [default: 200us]",
         q::time,
     );
-    pub(crate) const ERASE: Setting<Nanos> = Setting::one(
+    pub(crate) const ERASE: TypedSetting<Nanos> = TypedSetting::one(
         "ssd.erase",
         "TIME",
         "",
@@ -176,7 +176,7 @@ declare_settings! {
         "Erasing a block [default: 1.5ms]",
         q::time,
     );
-    pub(crate) const TRANSFER: Setting<u64> = Setting::one(
+    pub(crate) const TRANSFER: TypedSetting<u64> = TypedSetting::one(
         "ssd.transfer",
         "NS",
         "",
@@ -184,19 +184,19 @@ declare_settings! {
         "Moving a byte to or from an element, in ns; a sector moves 528 [default: 25]",
         thousandths,
     );
-    pub(crate) const COPY_BACK: Setting<bool> = Setting::switch(
+    pub(crate) const COPY_BACK: TypedSetting<bool> = TypedSetting::switch(
         "ssd.copy-back",
         "",
         AppliesTo::Ssd,
         "Copy valid pages inside their plane; planes work in parallel [default: false]",
     );
-    pub(crate) const BACKGROUND: Setting<bool> = Setting::switch(
+    pub(crate) const BACKGROUND: TypedSetting<bool> = TypedSetting::switch(
         "ssd.background",
         "",
         AppliesTo::Ssd,
         "Collect once an element runs low, not when its next operation comes [default: false]",
     );
-    pub(crate) const COLLECTION_BATCH: Setting<Quota> = Setting::one(
+    pub(crate) const COLLECTION_BATCH: TypedSetting<Quota> = TypedSetting::one(
         "ssd.collection-batch",
         "watermark|N",
         "",
@@ -205,7 +205,7 @@ declare_settings! {
          [default: watermark]",
         collection_batch,
     );
-    pub(crate) const COLLECTION_WRITE_POINT: Setting<CollectionPoint> = Setting::one(
+    pub(crate) const COLLECTION_WRITE_POINT: TypedSetting<CollectionPoint> = TypedSetting::one(
         "ssd.collection-write-point",
         "shared|own",
         "",
@@ -213,7 +213,7 @@ declare_settings! {
         "Where collection puts valid pages: behind those of hosts, or in active blocks of its own [default: shared]",
         collection_point,
     );
-    pub(crate) const PARALLEL_UNITS: Setting<u32> = Setting::one(
+    pub(crate) const PARALLEL_UNITS: TypedSetting<u32> = TypedSetting::one(
         "ssd.parallel-units",
         "N",
         "",
@@ -221,7 +221,7 @@ declare_settings! {
         "With copy-back: planes that can work at a time [default: all]",
         q::count32,
     );
-    pub(crate) const STRIDE: Setting<u32> = Setting::one(
+    pub(crate) const STRIDE: TypedSetting<u32> = TypedSetting::one(
         "ssd.stride",
         "PAGES",
         "",
@@ -229,13 +229,13 @@ declare_settings! {
         "Consecutive pages on the same element [default: 1; with log blocks a block]",
         q::count32,
     );
-    pub(crate) const SUMMARY_PAGE: Setting<bool> = Setting::switch(
+    pub(crate) const SUMMARY_PAGE: TypedSetting<bool> = TypedSetting::switch(
         "ssd.summary-page",
         "",
         AppliesTo::Ssd,
         "The last page of each block holds no data [default: true; with log blocks false]",
     );
-    pub(crate) const ENDURANCE: Setting<u32> = Setting::one(
+    pub(crate) const ENDURANCE: TypedSetting<u32> = TypedSetting::one(
         "ssd.endurance",
         "ERASES",
         "",
@@ -243,7 +243,7 @@ declare_settings! {
         "Erases that a block endures [default: 100000]",
         q::count32,
     );
-    pub(crate) const QUEUE_DEPTH: Setting<Option<u32>> = Setting::one(
+    pub(crate) const QUEUE_DEPTH: TypedSetting<Option<u32>> = TypedSetting::one(
         "ssd.queue-depth",
         "N|none",
         "",
@@ -287,7 +287,7 @@ fn start(text: &str) -> std::result::Result<StartState, String> {
 }
 
 /// Reads the state in which an SSD begins.
-pub(crate) fn start_state(settings: &Settings, ftl: Ftl) -> Result<StartState> {
+pub(crate) fn start_state(settings: &ScenarioSettings, ftl: Ftl) -> Result<StartState> {
     let default = match ftl {
         Ftl::Page => StartState::Steady { seed: 1 },
         // Random writes are what log blocks are worst at: nobody would have them begin so.
@@ -302,7 +302,7 @@ fn lba_overflow(text: &str) -> std::result::Result<LbaOverflow, String> {
 }
 
 /// Reads an SSD.
-pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
+pub(crate) fn ssd(settings: &ScenarioSettings, geometry: PageGeometry) -> Result<SsdConfig> {
     let config = match ssd_modern::chosen(settings)? {
         SsdModel::Classic => classic(settings, geometry)?,
         SsdModel::Modern => ssd_modern::ssd(settings, geometry)?,
@@ -317,7 +317,7 @@ pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConf
 }
 
 /// Reads an SSD of the classic model.
-fn classic(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
+fn classic(settings: &ScenarioSettings, geometry: PageGeometry) -> Result<SsdConfig> {
     let mut config = PRESET.get_by(settings, |name| {
         SsdConfig::preset(name, geometry).ok_or_else(|| {
             let modern = ssd_modern::modern_alone();
@@ -330,7 +330,7 @@ fn classic(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
     c.log_blocks = LOG_BLOCKS.optional(settings)?;
     c.allocation = ALLOCATION.get_or(settings, c.allocation)?;
     // What a preset says of channels goes with them.
-    c.idle_first &= c.allocation == Allocation::Channels && c.ftl == Ftl::Page;
+    c.idle_first &= c.allocation == PageAllocation::Channels && c.ftl == Ftl::Page;
     if c.ftl != Ftl::Page {
         if MIN_FREE.is_given(settings) {
             let message = format_args!(
@@ -341,7 +341,7 @@ fn classic(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
         }
         // A block in place has room for its pages only, and lies on one element.
         c.summary_page = false;
-        if c.allocation == Allocation::Static {
+        if c.allocation == PageAllocation::Static {
             c.stride = u32::try_from(PAGES_PER_BLOCK.get(settings)?).unwrap_or(u32::MAX);
         }
     }
@@ -382,14 +382,14 @@ fn classic(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
 pub(crate) fn followed(
     config: &SsdConfig,
     start: &StartState,
-    capacity: Option<Capacity>,
+    capacity: Option<DeviceCapacity>,
 ) -> Vec<(&'static str, String)> {
     let share = |bp: u32| format!("{}%", decimal_text(bp.into(), 100));
     if let Some(modern) = &config.modern {
         let mut values = ssd_modern::followed(config, modern);
         values.push((START.name(), start.to_string()));
         values.push(match capacity {
-            Some(Capacity::Fit | Capacity::Of(_)) => (CAPACITY.name(), "fit".to_owned()),
+            Some(DeviceCapacity::Fit | DeviceCapacity::Of(_)) => (CAPACITY.name(), "fit".to_owned()),
             _ => (CAPACITY.name(), "preset".to_owned()),
         });
         return values;
@@ -425,7 +425,7 @@ pub(crate) fn followed(
         values.push((COLLECTION_WRITE_POINT.name(), config.collection_write_point.word().to_owned()));
     }
     values.push(match capacity {
-        Some(Capacity::Fit | Capacity::Of(_)) => (CAPACITY.name(), "fit".to_owned()),
+        Some(DeviceCapacity::Fit | DeviceCapacity::Of(_)) => (CAPACITY.name(), "fit".to_owned()),
         _ => (BLOCKS_PER_PLANE.name(), config.blocks_per_plane.to_string()),
     });
     values
@@ -435,8 +435,8 @@ fn ftl(text: &str) -> std::result::Result<Ftl, String> {
     word(text, &Ftl::ALL.map(|ftl| (ftl.word(), ftl)))
 }
 
-fn allocation(text: &str) -> std::result::Result<Allocation, String> {
-    word(text, &[Allocation::Static, Allocation::Channels].map(|allocation| (allocation.word(), allocation)))
+fn allocation(text: &str) -> std::result::Result<PageAllocation, String> {
+    word(text, &[PageAllocation::Static, PageAllocation::Channels].map(|allocation| (allocation.word(), allocation)))
 }
 
 fn collection_batch(text: &str) -> std::result::Result<Quota, String> {
@@ -472,23 +472,23 @@ fn size(text: &str) -> std::result::Result<SsdSize, String> {
 
 /// Settings that say how large an SSD is, or what becomes of what lies beyond it. The size of a paper's SSD is part of
 /// what is reproduced; a drive stands for its kind.
-const SIZED: [Key; 5] = [PRESET.key(), ELEMENTS.key(), PLANES.key(), BLOCKS_PER_PLANE.key(), LBA_OVERFLOW.key()];
+const SIZED: [SettingKey; 5] = [PRESET.key(), ELEMENTS.key(), PLANES.key(), BLOCKS_PER_PLANE.key(), LBA_OVERFLOW.key()];
 
 /// Returns true if the preset is a drive, of whichever model.
-fn is_drive(settings: &Settings) -> Result<bool> {
+fn is_drive(settings: &ScenarioSettings) -> Result<bool> {
     PRESET.get_by(settings, |name| Ok::<_, String>(drive(name).is_some() || ModernDesign::named(name).is_some()))
 }
 
 /// Returns those of [`SIZED`] behind the preset that say how large an SSD of the chosen model is: a modern drive has as many
 /// dies and planes whatever its size.
-fn sizing(settings: &Settings, up_to: usize) -> Result<&'static [Key]> {
-    const OF_SIZE: &[Key] = &SIZED;
+fn sizing(settings: &ScenarioSettings, up_to: usize) -> Result<&'static [SettingKey]> {
+    const OF_SIZE: &[SettingKey] = &SIZED;
     let from = if ssd_modern::is_modern(settings)? { 3 } else { 1 };
     Ok(&OF_SIZE[from..up_to])
 }
 
 /// Returns true if a drive is chosen without a size, or is to fit the trace.
-pub(crate) fn fits(settings: &Settings) -> Result<bool> {
+pub(crate) fn fits(settings: &ScenarioSettings) -> Result<bool> {
     let is_drive = is_drive(settings)?;
     Ok(match CAPACITY.optional(settings)? {
         Some(SsdSize::Fit) => true,
@@ -498,12 +498,16 @@ pub(crate) fn fits(settings: &Settings) -> Result<bool> {
 }
 
 /// Returns the capacity of an SSD: given, or fitted to the trace.
-pub(crate) fn capacity(settings: &Settings, requests: &Requests) -> Result<Capacity> {
+pub(crate) fn capacity(settings: &ScenarioSettings, requests: &SimulatedRequests) -> Result<DeviceCapacity> {
     array_capacity(settings, requests, false)
 }
 
 /// Returns the capacity of an array's SSDs: given, fitted to the trace, or as much as is used of each member.
-pub(crate) fn array_capacity(settings: &Settings, requests: &Requests, sized: bool) -> Result<Capacity> {
+pub(crate) fn array_capacity(
+    settings: &ScenarioSettings,
+    requests: &SimulatedRequests,
+    sized: bool,
+) -> Result<DeviceCapacity> {
     let decided = if sized { &SIZED[3..4] } else { &SIZED[3..] };
     if let Some(SsdSize::Fit) = CAPACITY.optional(settings)? {
         if let Some(key) = decided.iter().find(|key| settings.is_given(key)) {
@@ -517,10 +521,10 @@ pub(crate) fn array_capacity(settings: &Settings, requests: &Requests, sized: bo
                 "ssd.capacity = fit reads the trace twice, and this one can be read only once: give a file, or a size",
             ));
         }
-        return Ok(Capacity::Fit);
+        return Ok(DeviceCapacity::Fit);
     }
     let up_to = if sized { 4 } else { 5 };
     let of_size = if is_drive(settings)? { sizing(settings, up_to)? } else { &SIZED[..up_to] };
     let given = CAPACITY.optional(settings)?.is_some() || of_size.iter().any(|key| settings.is_given(key));
-    Ok(if given || !sized && !requests.can_be_read_again() { Capacity::Given } else { Capacity::Fit })
+    Ok(if given || !sized && !requests.can_be_read_again() { DeviceCapacity::Given } else { DeviceCapacity::Fit })
 }

@@ -12,7 +12,7 @@ use super::ssd::{
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{decimal_text, thousandths, time_text, word};
-use crate::{AppliesTo, Key, ScenarioError, Setting, Settings};
+use crate::{AppliesTo, ScenarioError, ScenarioSettings, SettingKey, TypedSetting};
 
 /// Tells which model of an SSD it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ declare_settings! {
     /// Lists the settings of the modern model.
     pub(super) table KEYS;
 
-    pub(crate) const MODEL: Setting<SsdModel> = Setting::one(
+    pub(crate) const MODEL: TypedSetting<SsdModel> = TypedSetting::one(
         "ssd.model",
         "classic|modern",
         "",
@@ -36,7 +36,7 @@ declare_settings! {
          (docs/drives.md) [default: classic; modern for ssd.preset = p5520, which has no other]",
         model,
     );
-    pub(crate) const WORD_LINES: Setting<u32> = Setting::one(
+    pub(crate) const WORD_LINES: TypedSetting<u32> = TypedSetting::one(
         "ssd.word-lines",
         "N",
         "",
@@ -44,7 +44,7 @@ declare_settings! {
         "Modern: word lines of a block, three flash pages of 16 KiB each [default: as many as leave some 256 superblocks, at most 400]",
         q::count32,
     );
-    pub(crate) const SUSPEND: Setting<Nanos> = Setting::one(
+    pub(crate) const SUSPEND: TypedSetting<Nanos> = TypedSetting::one(
         "ssd.suspend",
         "TIME",
         "",
@@ -52,7 +52,7 @@ declare_settings! {
         "Modern: from a read's arrival until a program or an erase is suspended for it [default: 60us]",
         q::time,
     );
-    pub(crate) const BYPASS: Setting<u16> = Setting::one(
+    pub(crate) const BYPASS: TypedSetting<u16> = TypedSetting::one(
         "ssd.bypass",
         "N",
         "",
@@ -60,7 +60,7 @@ declare_settings! {
         "Modern: reads that go before one program or erase at most [default: 16]",
         bypass,
     );
-    pub(crate) const SLICE: Setting<u32> = Setting::one(
+    pub(crate) const SLICE: TypedSetting<u32> = TypedSetting::one(
         "ssd.slice",
         "N",
         "",
@@ -68,7 +68,7 @@ declare_settings! {
         "Modern: array reads of two planes each that collection does of a die in one go [default: 6]",
         q::count32,
     );
-    pub(crate) const WRITE_CACHE: Setting<u64> = Setting::one(
+    pub(crate) const WRITE_CACHE: TypedSetting<u64> = TypedSetting::one(
         "ssd.write-cache",
         "SIZE",
         "",
@@ -76,7 +76,7 @@ declare_settings! {
         "Modern: the protected cache that answers writes [default: 4MiB]",
         q::bytes,
     );
-    pub(crate) const WRITE_HOLD: Setting<u64> = Setting::one(
+    pub(crate) const WRITE_HOLD: TypedSetting<u64> = TypedSetting::one(
         "ssd.write-hold",
         "SIZE",
         "",
@@ -84,7 +84,7 @@ declare_settings! {
         "Modern: how much of it is held back so that overwrites meet it; 0 behind a buffer, which overwrites meet first [default: 0]",
         q::bytes,
     );
-    pub(crate) const WRITE_SLOTS: Setting<u32> = Setting::one(
+    pub(crate) const WRITE_SLOTS: TypedSetting<u32> = TypedSetting::one(
         "ssd.write-slots",
         "N",
         "",
@@ -92,7 +92,7 @@ declare_settings! {
         "Modern: writes that wait for the cache inside the drive; reads wait behind them [default: 64; pm9a3, p5520: 256]",
         q::count32,
     );
-    pub(crate) const COMMAND_READ: Setting<Nanos> = Setting::one(
+    pub(crate) const COMMAND_READ: TypedSetting<Nanos> = TypedSetting::one(
         "ssd.command-read",
         "TIME",
         "",
@@ -100,7 +100,7 @@ declare_settings! {
         "Modern: what a read takes outside the flash [default: 7us]",
         q::time,
     );
-    pub(crate) const COMMAND_WRITE: Setting<Nanos> = Setting::one(
+    pub(crate) const COMMAND_WRITE: TypedSetting<Nanos> = TypedSetting::one(
         "ssd.command-write",
         "TIME",
         "",
@@ -108,7 +108,7 @@ declare_settings! {
         "Modern: what a write takes outside the flash [default: 11us]",
         q::time,
     );
-    pub(crate) const COMMAND_HIT: Setting<Nanos> = Setting::one(
+    pub(crate) const COMMAND_HIT: TypedSetting<Nanos> = TypedSetting::one(
         "ssd.command-hit",
         "TIME",
         "",
@@ -116,7 +116,7 @@ declare_settings! {
         "Modern: what a read takes that the write cache answers [default: 14us]",
         q::time,
     );
-    pub(crate) const COMMAND_RATE: Setting<Option<u64>> = Setting::one(
+    pub(crate) const COMMAND_RATE: TypedSetting<Option<u64>> = TypedSetting::one(
         "ssd.command-rate",
         "N|none",
         "",
@@ -124,7 +124,7 @@ declare_settings! {
         "Modern: commands a second at most [default: the preset's]",
         command_rate,
     );
-    pub(crate) const LINK: Setting<Option<u64>> = Setting::one(
+    pub(crate) const LINK: TypedSetting<Option<u64>> = TypedSetting::one(
         "ssd.link",
         "SIZE|none",
         "",
@@ -132,7 +132,7 @@ declare_settings! {
         "Modern: bytes a second over the host's interface at most [default: the preset's]",
         link,
     );
-    pub(crate) const GC: Setting<VictimPolicy> = Setting::one(
+    pub(crate) const GC: TypedSetting<VictimPolicy> = TypedSetting::one(
         "ssd.gc",
         "greedy|fifo|d-choice:N|cost-benefit",
         "",
@@ -140,7 +140,7 @@ declare_settings! {
         "Modern: which superblock is collected next [default: greedy]",
         victim,
     );
-    pub(crate) const FREE_TARGET: Setting<u32> = Setting::one(
+    pub(crate) const FREE_TARGET: TypedSetting<u32> = TypedSetting::one(
         "ssd.free-target",
         "N",
         "",
@@ -148,7 +148,7 @@ declare_settings! {
         "Modern: free superblocks that collection is paced to keep [default: 4]",
         q::count32,
     );
-    pub(crate) const PACE_GAIN: Setting<u64> = Setting::one(
+    pub(crate) const PACE_GAIN: TypedSetting<u64> = TypedSetting::one(
         "ssd.pace-gain",
         "NUMBER",
         "",
@@ -159,7 +159,7 @@ declare_settings! {
 }
 
 /// Settings that the classic model alone has.
-const CLASSIC_ONLY: [Key; 13] = [
+const CLASSIC_ONLY: [SettingKey; 13] = [
     FTL.key(),
     LOG_BLOCKS.key(),
     ALLOCATION.key(),
@@ -225,7 +225,7 @@ pub(super) fn modern_alone() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns true if the settings choose the modern model.
-pub(super) fn is_modern(settings: &Settings) -> Result<bool> {
+pub(super) fn is_modern(settings: &ScenarioSettings) -> Result<bool> {
     Ok(match MODEL.optional(settings)? {
         Some(model) => model == SsdModel::Modern,
         None => has_no_classic(&PRESET.get(settings)?),
@@ -233,7 +233,7 @@ pub(super) fn is_modern(settings: &Settings) -> Result<bool> {
 }
 
 /// Returns the model that the settings choose, and refuses settings that it does not have.
-pub(super) fn chosen(settings: &Settings) -> Result<SsdModel> {
+pub(super) fn chosen(settings: &ScenarioSettings) -> Result<SsdModel> {
     let preset = PRESET.get(settings)?;
     let chosen = if is_modern(settings)? { SsdModel::Modern } else { SsdModel::Classic };
     match chosen {
@@ -264,7 +264,7 @@ pub(super) fn chosen(settings: &Settings) -> Result<SsdModel> {
 }
 
 /// Reads a modern drive.
-pub(super) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
+pub(super) fn ssd(settings: &ScenarioSettings, geometry: PageGeometry) -> Result<SsdConfig> {
     let mut config = PRESET.get_by(settings, |name| {
         ModernDesign::named(name).map(|drive| drive.config(geometry)).ok_or_else(|| {
             let names: Vec<_> = MODERN_DRIVES.iter().map(|drive| drive.name).collect();

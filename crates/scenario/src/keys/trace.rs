@@ -3,24 +3,24 @@
 use std::path::PathBuf;
 
 use destage_plan::Nanos;
-use destage_sim::input::{Ops, VolumeSelection};
+use destage_sim::input::{TraceOps, VolumeSelection};
 use destage_trace::{FormatSpec, OpenOptions, TraceWindow};
 
 use super::Result;
-use super::requests::{Origin, Requests};
+use super::requests::{RequestsOrigin, SimulatedRequests};
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::synth;
 use crate::values::{parsed, path, positive, word};
-use crate::workload::Workload;
-use crate::{AppliesTo, Key, Recorded, ScenarioError, Setting, Settings};
+use crate::workload::NamedWorkload;
+use crate::{AppliesTo, RecordedPlace, ScenarioError, ScenarioSettings, SettingKey, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of the trace, in the order of the help.
     pub(super) table KEYS;
 
     /// Holds the trace's file.
-    pub const TRACE: Setting<PathBuf> = Setting::one(
+    pub const TRACE: TypedSetting<PathBuf> = TypedSetting::one(
         "trace",
         "FILE",
         "",
@@ -28,9 +28,9 @@ declare_settings! {
         "The trace; - for the standard input. In a scenario file relative to that file",
         path,
     )
-    .recorded(Recorded::Field);
+    .recorded(RecordedPlace::Field);
     /// Holds the name or the file of a workload.
-    pub const WORKLOAD: Setting<PathBuf> = Setting::one(
+    pub const WORKLOAD: TypedSetting<PathBuf> = TypedSetting::one(
         "workload",
         "NAME|FILE",
         "",
@@ -38,11 +38,11 @@ declare_settings! {
         "A synthetic workload in place of a trace; see `destage trace workloads`",
         path,
     )
-    .recorded(Recorded::Field);
+    .recorded(RecordedPlace::Field);
     /// Holds changes to the workload.
-    pub const WORKLOAD_SET: Setting<String> = synth::WORKLOAD_SET;
+    pub const WORKLOAD_SET: TypedSetting<String> = synth::WORKLOAD_SET;
     /// Holds the format of the trace, if its content does not decide.
-    pub const FORMAT: Setting<FormatSpec> = Setting::one(
+    pub const FORMAT: TypedSetting<FormatSpec> = TypedSetting::one(
         "format",
         "FORMAT",
         "",
@@ -50,14 +50,14 @@ declare_settings! {
         "Its format where the content does not decide; see `destage trace formats`",
         parsed,
     )
-    .recorded(Recorded::Field);
-    pub(crate) const LENIENT: Setting<bool> = Setting::switch(
+    .recorded(RecordedPlace::Field);
+    pub(crate) const LENIENT: TypedSetting<bool> = TypedSetting::switch(
         "lenient",
         "false",
         AppliesTo::All,
         "Leave out and count lines that cannot be read",
     );
-    pub(crate) const SKIP: Setting<u64> = Setting::one(
+    pub(crate) const SKIP: TypedSetting<u64> = TypedSetting::one(
         "skip",
         "REQUESTS",
         "",
@@ -65,7 +65,7 @@ declare_settings! {
         "Leave out this many requests at the trace's beginning",
         q::count,
     );
-    pub(crate) const FROM: Setting<Nanos> = Setting::one(
+    pub(crate) const FROM: TypedSetting<Nanos> = TypedSetting::one(
         "from",
         "TIME",
         "",
@@ -73,7 +73,7 @@ declare_settings! {
         "Begin with the first request at or after this time, counted from the trace's first",
         q::time,
     );
-    pub(crate) const TO: Setting<Nanos> = Setting::one(
+    pub(crate) const TO: TypedSetting<Nanos> = TypedSetting::one(
         "to",
         "TIME",
         "",
@@ -81,7 +81,7 @@ declare_settings! {
         "End before the first request at or after this time, counted from the trace's first",
         q::time,
     );
-    pub(crate) const LIMIT: Setting<u64> = Setting::one(
+    pub(crate) const LIMIT: TypedSetting<u64> = TypedSetting::one(
         "limit",
         "REQUESTS",
         "",
@@ -89,7 +89,7 @@ declare_settings! {
         "Read at most this many requests of what skip, from and to leave",
         positive,
     );
-    pub(crate) const REPEAT: Setting<u32> = Setting::one(
+    pub(crate) const REPEAT: TypedSetting<u32> = TypedSetting::one(
         "repeat",
         "N",
         "",
@@ -97,7 +97,7 @@ declare_settings! {
         "Simulate all these requests so many times, one time after the other [default: 1]",
         positive32,
     );
-    pub(crate) const VOLUMES: Setting<VolumeSelection> = Setting::one(
+    pub(crate) const VOLUMES: TypedSetting<VolumeSelection> = TypedSetting::one(
         "volumes",
         "NAME,...|merge|each",
         "each",
@@ -105,7 +105,7 @@ declare_settings! {
         "Use these volumes, by the trace's names, or as #N by number in order of first appearance; overlay all; or keep each apart",
         volumes,
     );
-    pub(crate) const OPS: Setting<Ops> = Setting::one(
+    pub(crate) const OPS: TypedSetting<TraceOps> = TypedSetting::one(
         "ops",
         "all|writes",
         "all",
@@ -117,10 +117,10 @@ declare_settings! {
 
 /// Settings that say which of the requests take part, and cannot without knowing where they come
 /// from.
-pub(crate) const READING: [Key; 4] = [SKIP.key(), FROM.key(), TO.key(), REPEAT.key()];
+pub(crate) const READING: [SettingKey; 4] = [SKIP.key(), FROM.key(), TO.key(), REPEAT.key()];
 
 /// The part of the trace that the settings ask for.
-fn window(settings: &Settings) -> Result<TraceWindow> {
+fn window(settings: &ScenarioSettings) -> Result<TraceWindow> {
     let window = TraceWindow {
         skip: SKIP.get_or(settings, 0)?,
         from: FROM.optional(settings)?,
@@ -136,8 +136,8 @@ fn window(settings: &Settings) -> Result<TraceWindow> {
 }
 
 /// The trace or the workload that the settings name.
-pub fn requests(settings: &Settings) -> Result<Requests> {
-    let workload = Workload::of(settings, &WORKLOAD, &WORKLOAD_SET)?;
+pub fn requests(settings: &ScenarioSettings) -> Result<SimulatedRequests> {
+    let workload = NamedWorkload::of(settings, &WORKLOAD, &WORKLOAD_SET)?;
     let file = TRACE.path(settings)?;
     let origin = match (file, workload) {
         (Some(_), Some(_)) => {
@@ -150,7 +150,7 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
         }
         (Some(file), None) => {
             let format = FORMAT.optional(settings)?;
-            Origin::File { file, options: OpenOptions { format, lenient: LENIENT.get(settings)? } }
+            RequestsOrigin::File { file, options: OpenOptions { format, lenient: LENIENT.get(settings)? } }
         }
         (None, Some(workload)) => {
             if let Some(key) = [FORMAT.key(), LENIENT.key()].iter().find(|key| settings.is_given(key)) {
@@ -158,11 +158,11 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
             }
             // What is wrong with it shall be known now.
             workload.open()?;
-            Origin::Workload(Box::new(workload))
+            RequestsOrigin::Workload(Box::new(workload))
         }
     };
     let (repeat, window) = (REPEAT.get_or(settings, 1)?, window(settings)?);
-    let requests = Requests::new(origin, window, repeat);
+    let requests = SimulatedRequests::new(origin, window, repeat);
     match requests.pipe() {
         Some(pipe) if requests.repeat() > 1 => {
             let what = "repeat: a pipe can be read only once; give a file";
@@ -187,6 +187,6 @@ fn volumes(text: &str) -> std::result::Result<VolumeSelection, String> {
     }
 }
 
-fn ops(text: &str) -> std::result::Result<Ops, String> {
-    word(text, &[("all", Ops::All), ("writes", Ops::Writes)])
+fn ops(text: &str) -> std::result::Result<TraceOps, String> {
+    word(text, &[("all", TraceOps::All), ("writes", TraceOps::Writes)])
 }

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use destage_plan::PageGeometry;
-use destage_scenario::workload::Workload;
+use destage_scenario::workload::NamedWorkload;
 use destage_trace::{LocalityCollector, LocalityOf, LocalitySummary, Op, OpenOptions, Request, TraceSource, open};
 
 const DOCS: &str = include_str!("../../../../docs/workloads.md");
@@ -143,7 +143,7 @@ fn stand_ins_have_the_locality_of_real_pieces() {
     for Pair { piece, real, stand_in, .. } in PAIRS {
         columns.push((piece.to_owned(), real));
         let Some((name, within)) = stand_in else { continue };
-        let mut mix = Workload::named(name).unwrap().open().unwrap();
+        let mut mix = NamedWorkload::named(name).unwrap().open().unwrap();
         let got = if name == "financial1" { of_pieces(&mut mix) } else { of(&mut mix, LONGEST) };
         for (i, ((what, _), (got, real))) in FIGURES.iter().zip(got.iter().zip(real)).enumerate() {
             if (got - real).abs() > within && (name == "financial1" || !BY_REQUESTS.contains(&i)) {

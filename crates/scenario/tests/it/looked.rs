@@ -4,11 +4,11 @@ use std::fmt::Write;
 use std::fs;
 
 use destage_scenario::sim::{SIM, requests};
-use destage_scenario::{Looked, Settings};
+use destage_scenario::{ScenarioSettings, TraceLooks};
 
 /// Returns the settings of a run over the trace in this file, and these.
-fn settings(trace: &str, given: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::new(SIM);
+fn settings(trace: &str, given: &[(&str, &str)]) -> ScenarioSettings {
+    let mut settings = ScenarioSettings::new(SIM);
     for (name, value) in
         [("trace", trace), ("format", "rq-csv"), ("device", "ssd"), ("policy", "lru"), ("cache", "10%")]
             .iter()
@@ -45,9 +45,10 @@ fn scenarios_that_differ_in_the_device_or_the_host_look_once() {
     let different = settings(trace, &[("ops", "writes")]);
     let other_requests = requests(&different).expect("requests");
 
-    let mut looked = Looked::default();
+    let mut looked = TraceLooks::default();
     let first = settings(trace, &[]);
-    let sizes = |settings: &Settings| settings.given().find(|(key, _)| key.name == "cache").map(|(_, of)| of.to_vec());
+    let sizes =
+        |settings: &ScenarioSettings| settings.given().find(|(key, _)| key.name == "cache").map(|(_, of)| of.to_vec());
     let resolved = looked.resolved(&first, &requests(&first).expect("requests"), "", &|_| ()).expect("a first look");
     fs::remove_file(trace).expect("the trace goes");
     for (requests, settings) in &others {

@@ -4,13 +4,13 @@ use std::fs;
 
 use destage_plan::Nanos;
 use destage_scenario::sim::{SIM, experiment, requests};
-use destage_scenario::{Settings, scenario};
+use destage_scenario::{ScenarioSettings, scenario};
 use destage_sim::buffer::DeviceConfig;
 use destage_sim::ssd::{CollectionPoint, SsdConfig, VictimPolicy};
 
 /// Returns the settings of a run over a small trace, and these.
-fn settings(trace: &str, given: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::new(SIM);
+fn settings(trace: &str, given: &[(&str, &str)]) -> ScenarioSettings {
+    let mut settings = ScenarioSettings::new(SIM);
     let base = [("trace", trace), ("format", "rq-csv"), ("device", "ssd"), ("policy", "lru"), ("cache", "1MiB")];
     for (name, value) in base.iter().chain(given) {
         settings.flag(name, vec![(*value).to_owned()]).expect("a setting");

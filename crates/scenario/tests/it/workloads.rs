@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use destage_plan::PageGeometry;
-use destage_scenario::workload::{Workload, WorkloadKind, built_in};
+use destage_scenario::workload::{NamedWorkload, WorkloadKind, built_in};
 use destage_trace::{Request, TraceSource, TraceStat, TraceSummary};
 
 /// Requests of each workload that the golden hash covers.
@@ -19,7 +19,7 @@ const GOLDEN: &str = include_str!("golden/workloads.tsv");
 const DOCS: &str = include_str!("../../../../docs/workloads.md");
 
 /// Hands all requests, at most `limit`, to `each` in batches.
-fn generate(workload: &Workload, limit: usize, mut each: impl FnMut(&[Request])) {
+fn generate(workload: &NamedWorkload, limit: usize, mut each: impl FnMut(&[Request])) {
     let mut mix = workload.open().unwrap();
     let (mut batch, mut left) = (vec![], limit);
     while left > 0 {
@@ -33,7 +33,7 @@ fn generate(workload: &Workload, limit: usize, mut each: impl FnMut(&[Request]))
     }
 }
 
-fn first(workload: &Workload, limit: usize) -> Vec<Request> {
+fn first(workload: &NamedWorkload, limit: usize) -> Vec<Request> {
     let mut all = vec![];
     generate(workload, limit, |batch| all.extend_from_slice(batch));
     all
@@ -80,7 +80,7 @@ fn the_folder_holds_the_built_in_workloads() {
         assert!(workload.source().contains("assumed") || workload.source().contains("Assumed"), "{}", workload.name());
         // By its file it is the same.
         let file = folder.join(format!("{}.toml", workload.name()));
-        let read = Workload::named(file.to_str().unwrap()).unwrap();
+        let read = NamedWorkload::named(file.to_str().unwrap()).unwrap();
         assert_eq!(read.spec(), workload.spec());
         assert!(DOCS.contains(&format!("\n| `{}` | {} |", workload.name(), workload.kind())), "{}", workload.name());
     }
@@ -223,7 +223,7 @@ fn stand_ins_have_the_published_figures() {
         String::from("| workload | source | figure | published | generated | off by |\n|---|---|---|---|---|---|\n");
     let mut wrong = String::new();
     for (name, source, figures) in published() {
-        let workload = Workload::named(name).unwrap();
+        let workload = NamedWorkload::named(name).unwrap();
         let mut stat = TraceStat::new(geometry);
         generate(&workload, usize::MAX, |batch| stat.feed(batch));
         let summary = stat.finish();
@@ -247,9 +247,9 @@ fn stand_ins_have_the_published_figures() {
 fn multi_streams_are_their_streams() {
     // The first part of a mix has its seed, so the first stream of each is there request by
     // request.
-    let exchange = first(&Workload::named("exchange").unwrap(), 5000);
+    let exchange = first(&NamedWorkload::named("exchange").unwrap(), 5000);
     for name in ["ms-ec", "ms-ecft"] {
-        let mixed = first(&Workload::named(name).unwrap(), 8000);
+        let mixed = first(&NamedWorkload::named(name).unwrap(), 8000);
         let low: Vec<_> = mixed.iter().copied().filter(|r| r.offset < 4 << 30).take(5000).collect();
         assert_eq!(low, exchange, "{name}");
     }
@@ -258,7 +258,7 @@ fn multi_streams_are_their_streams() {
 #[test]
 fn half_of_the_skewed_requests_go_to_one_ssd() {
     let share = |name: &str, first_ssd: &dyn Fn(u64) -> bool| {
-        let requests = first(&Workload::named(name).unwrap(), 100_000);
+        let requests = first(&NamedWorkload::named(name).unwrap(), 100_000);
         requests.iter().filter(|r| first_ssd(r.offset >> 17)).count()
     };
     // Half, and an eighth of the other half.
@@ -278,7 +278,7 @@ fn half_of_the_skewed_requests_go_to_one_ssd() {
 
 #[test]
 fn changes_are_taken_or_refused() {
-    let mut hpc = Workload::named("hpc").unwrap();
+    let mut hpc = NamedWorkload::named("hpc").unwrap();
     for pair in ["sizes=4096KiB", "arrivals=poisson:10ms", "part.0.read=20", "length=100", "seed=9"] {
         hpc.set(pair).unwrap();
     }
@@ -287,7 +287,7 @@ fn changes_are_taken_or_refused() {
     assert_eq!(hpc.changes().join(" "), "sizes=4096KiB arrivals=poisson:10ms part.0.read=20 length=100 seed=9");
 
     let refused = |name: &str, pair: &str| {
-        let mut workload = Workload::named(name).unwrap();
+        let mut workload = NamedWorkload::named(name).unwrap();
         workload.set(pair).and_then(|()| workload.open().map(|_| ())).unwrap_err().to_string()
     };
     for (name, pair, says) in [
@@ -306,11 +306,11 @@ fn changes_are_taken_or_refused() {
         let message = refused(name, pair);
         assert!(message.contains(says), "{message}\nshould say\n{says}");
     }
-    let message = Workload::named("exchnge").unwrap_err().to_string();
+    let message = NamedWorkload::named("exchnge").unwrap_err().to_string();
     assert!(message.starts_with(
         "there is no workload 'exchnge'; did you mean 'exchange'? give a file (FILE.toml) or one of exchange, "
     ));
-    let message = Workload::named("no/such.toml").unwrap_err().to_string();
+    let message = NamedWorkload::named("no/such.toml").unwrap_err().to_string();
     assert!(message.starts_with("no/such.toml: cannot be read: "), "{message}");
 }
 
@@ -343,7 +343,7 @@ fn wrong_files_name_line_and_key() {
     ];
     for (text, says) in cases {
         let text = text.replace("HEAD", HEAD);
-        let workload = Workload::parse("w", Path::new("w.toml"), &text);
+        let workload = NamedWorkload::parse("w", Path::new("w.toml"), &text);
         let message = workload.and_then(|w| w.open().map(|_| ())).expect_err(&text).to_string();
         assert!(message.starts_with(says), "{text}\n{message}\nshould say\n{says}");
     }

@@ -10,7 +10,7 @@ pub(super) const KEPT: usize = 400;
 
 /// A time for which a device collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bar {
+pub(super) struct CollectionBar {
     pub(super) dev: Dev,
     pub(super) start: Nanos,
     pub(super) end: Nanos,
@@ -18,20 +18,20 @@ pub(super) struct Bar {
 
 /// Collections, as they end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bars {
+pub(super) struct CollectionBars {
     begun: Vec<Option<Nanos>>,
-    chunk: Vec<Bar>,
-    best: Vec<Bar>,
+    chunk: Vec<CollectionBar>,
+    best: Vec<CollectionBar>,
     all: u64,
 }
 
 /// From the first begin to the last end.
-fn span(bars: &[Bar]) -> Option<Nanos> {
+fn span(bars: &[CollectionBar]) -> Option<Nanos> {
     let first = bars.iter().map(|bar| bar.start).min()?;
     Some(bars.iter().map(|bar| bar.end).max()?.since(first))
 }
 
-impl Bars {
+impl CollectionBars {
     pub(super) fn new(devices: usize) -> Self {
         Self { begun: vec![None; devices], ..Self::default() }
     }
@@ -51,7 +51,7 @@ impl Bars {
         }
         let Some(start) = self.begun[dev.index()].take().filter(|start| *start < at) else { return };
         self.all += 1;
-        self.chunk.push(Bar { dev, start, end: at });
+        self.chunk.push(CollectionBar { dev, start, end: at });
         if self.chunk.len() == KEPT {
             if self.best.is_empty() || span(&self.chunk) < span(&self.best) {
                 std::mem::swap(&mut self.best, &mut self.chunk);
@@ -61,7 +61,7 @@ impl Bars {
     }
 
     /// What is kept, and how many there were in all.
-    pub(super) fn result(self) -> (Vec<Bar>, u64) {
+    pub(super) fn result(self) -> (Vec<CollectionBar>, u64) {
         (if self.best.is_empty() { self.chunk } else { self.best }, self.all)
     }
 }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_densest_of_many_are_kept() {
-        let mut bars = Bars::new(1);
+        let mut bars = CollectionBars::new(1);
         let mut at = 0;
         for i in 0..10 * KEPT as u64 {
             // The fourth lot has the shortest pauses.
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn few_are_all_kept_and_a_warm_up_is_not() {
-        let mut bars = Bars::new(1);
+        let mut bars = CollectionBars::new(1);
         for at in [note(1, true), note(5, false), note(7, true)] {
             bars.note(at);
         }

@@ -5,11 +5,11 @@ use std::collections::BinaryHeap;
 
 use destage_plan::{Element, Nanos};
 
-use crate::ssd::Collection;
+use crate::ssd::ElementCollection;
 
 /// What a device says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Announcement {
+pub(super) enum CollectionNotice {
     /// An element ends a collection of so many blocks.
     Ends(u16, u32),
     /// An element begins one.
@@ -20,9 +20,9 @@ pub(super) enum Announcement {
 
 /// What a device will say, in order of time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Announcements {
+pub(super) struct DeviceAnnouncements {
     /// Time, order, what.
-    due: BinaryHeap<Reverse<(Nanos, u64, Announcement)>>,
+    due: BinaryHeap<Reverse<(Nanos, u64, CollectionNotice)>>,
     made: u64,
     /// Free blocks of an element at which it says that it will have to collect.
     warn_at: Option<u32>,
@@ -30,7 +30,7 @@ pub(super) struct Announcements {
     warned: Vec<bool>,
 }
 
-impl Announcements {
+impl DeviceAnnouncements {
     pub(super) fn new(elements: u32) -> Self {
         Self { warned: vec![false; elements as usize], ..Self::default() }
     }
@@ -45,18 +45,18 @@ impl Announcements {
         self.warn_at.is_some()
     }
 
-    fn add(&mut self, at: Nanos, what: Announcement) {
+    fn add(&mut self, at: Nanos, what: CollectionNotice) {
         self.made += 1;
         self.due.push(Reverse((at, self.made, what)));
     }
 
     /// An element will collect. Those of an element are told in order of time.
-    pub(super) fn collects(&mut self, element: Element, collection: Collection) {
-        let Collection { start, end, blocks } = collection;
+    pub(super) fn collects(&mut self, element: Element, collection: ElementCollection) {
+        let ElementCollection { start, end, blocks } = collection;
         let unit = element.index() as u16;
         if start < end {
-            self.add(start, Announcement::Begins(unit, blocks));
-            self.add(end, Announcement::Ends(unit, blocks));
+            self.add(start, CollectionNotice::Begins(unit, blocks));
+            self.add(end, CollectionNotice::Ends(unit, blocks));
         }
         self.warned[element.index()] = false;
     }
@@ -66,7 +66,7 @@ impl Announcements {
     pub(super) fn has_free(&mut self, now: Nanos, element: Element, blocks: u32) {
         if self.warn_at.is_some_and(|least| blocks <= least) && !self.warned[element.index()] {
             self.warned[element.index()] = true;
-            self.add(now, Announcement::Near);
+            self.add(now, CollectionNotice::Near);
         }
     }
 
@@ -77,7 +77,7 @@ impl Announcements {
     }
 
     /// Takes it.
-    pub(super) fn take(&mut self) -> Option<(Nanos, Announcement)> {
+    pub(super) fn take(&mut self) -> Option<(Nanos, CollectionNotice)> {
         self.due.pop().map(|Reverse((at, _, what))| (at, what))
     }
 }

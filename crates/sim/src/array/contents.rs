@@ -11,13 +11,13 @@ pub type DeltaLengths = Box<dyn FnMut(u64, u32) -> u32 + Send>;
 
 /// Tells the lengths of deltas.
 #[derive(Default)]
-pub(super) struct Deltas {
+pub(super) struct DeltaDraws {
     pub(super) lengths: Option<DeltaLengths>,
     /// How often a page was encoded.
     versions: HashMap<u64, u32, FixedState>,
 }
 
-impl Deltas {
+impl DeltaDraws {
     /// The length of the next delta of a page.
     pub(super) fn next(&mut self, page: u64, page_bytes: u64) -> u32 {
         let Some(lengths) = &mut self.lengths else { return (page_bytes / 4) as u32 };
@@ -29,14 +29,14 @@ impl Deltas {
 
 /// The metadata on the devices, by page; zeros where there is none.
 #[derive(Default)]
-pub(super) struct Metadata {
+pub(super) struct DeviceMetadata {
     pages: HashMap<(Dev, u64), Box<[u8]>, FixedState>,
     /// Steps under way that read or write some.
     under_way: u32,
     read: Vec<u8>,
 }
 
-impl Metadata {
+impl DeviceMetadata {
     /// A step that reads or writes metadata begins.
     pub(super) const fn begin(&mut self) {
         self.under_way += 1;

@@ -6,7 +6,7 @@
 
 use destage_plan::Nanos;
 
-use crate::measure::{Bin, Series, record};
+use crate::measure::{BinContent, TimeSeries, record};
 
 record! {
     /// A span of simulated time, and the rows whose parity was behind in it.
@@ -50,7 +50,7 @@ impl DebtBin {
     }
 }
 
-impl Bin for DebtBin {
+impl BinContent for DebtBin {
     fn merge(&mut self, other: &Self) {
         self.row_time += other.row_time;
         self.most = self.most.max(other.most);
@@ -59,22 +59,22 @@ impl Bin for DebtBin {
 
 /// The rows that are behind, and those that were.
 #[derive(Clone, Debug)]
-pub(super) struct Debt {
+pub(super) struct StaleRowDebt {
     rows: u64,
     /// Since when there are so many, or up to when they are counted.
     since: Nanos,
     all: DebtBin,
-    series: Series<DebtBin>,
+    series: TimeSeries<DebtBin>,
 }
 
-impl Debt {
+impl StaleRowDebt {
     pub(super) fn new() -> Self {
-        Self { rows: 0, since: Nanos::ZERO, all: DebtBin::default(), series: Series::new(Nanos::ZERO) }
+        Self { rows: 0, since: Nanos::ZERO, all: DebtBin::default(), series: TimeSeries::new(Nanos::ZERO) }
     }
 
     /// Forgets what was: the beginning of what is measured.
     pub(super) fn restart(&mut self, now: Nanos) {
-        (self.since, self.all, self.series) = (now, DebtBin::default(), Series::new(now));
+        (self.since, self.all, self.series) = (now, DebtBin::default(), TimeSeries::new(now));
     }
 
     /// So many rows are behind from now on.
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn every_span_has_its_rows_however_long_they_stay() {
-        let mut debt = Debt::new();
+        let mut debt = StaleRowDebt::new();
         debt.see(Nanos(5), 7);
         debt.restart(Nanos(1 << 20));
         let hour = Nanos((1 << 20) + 3_600_000_000_000);

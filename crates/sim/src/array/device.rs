@@ -7,11 +7,11 @@ use std::collections::{BinaryHeap, VecDeque};
 use destage_plan::{Element, Nanos, PageNo, Quota, SECTOR_BYTES};
 use destage_policy::buffer::DeviceView;
 
-use super::collections::{Announcement, Announcements};
+use super::collections::{CollectionNotice, DeviceAnnouncements};
 use super::counters::counters;
 use super::drive_cache::{DriveCache, DriveCacheSetup, ToMedium};
-use crate::disk::{Command, Disk, DiskOp};
-use crate::input::Places;
+use crate::disk::{DiskCommand, DiskOp, SimulatedDisk};
+use crate::input::QueuePlaces;
 use crate::ssd::{Ssd, SsdShape, StartState};
 
 /// What is asked of a device.
@@ -46,12 +46,12 @@ pub struct FixedTimes {
 
 /// An SSD that stripes the pages of a command over its elements: done when the last of them is.
 #[derive(Clone, Debug)]
-struct Flash {
+struct ElementSsd {
     ssd: Ssd,
-    due: BinaryHeap<Reverse<Due>>,
+    due: BinaryHeap<Reverse<DueCompletion>>,
     submitted: u64,
     /// What the SSD takes at a time, if that is not everything.
-    places: Option<Places>,
+    places: Option<QueuePlaces>,
     /// Time in service of commands that were submitted, and of those that completed.
     charged: Nanos,
     busy: Nanos,
@@ -62,12 +62,12 @@ struct Flash {
     /// How long the command that completed last waited for collections.
     waited: Nanos,
     /// What it will say of its collections.
-    announcements: Announcements,
+    announcements: DeviceAnnouncements,
 }
 
 /// A completion to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+struct DueCompletion {
     at: Nanos,
     /// The order of submission.
     order: u64,
@@ -79,7 +79,7 @@ struct Due {
 }
 
 #[derive(Clone, Debug)]
-struct Fixed {
+struct FixedDevice {
     times: FixedTimes,
     pages: u64,
     busy_until: Nanos,
@@ -91,8 +91,8 @@ struct Fixed {
 
 /// A device in virtual time.
 #[derive(Clone, Debug)]
-pub struct Device {
-    model: Model,
+pub struct VirtualDevice {
+    model: DeviceModel,
     cache: Option<Box<DriveCache>>,
     /// What the cache asks the model for.
     to_medium: Vec<ToMedium>,
@@ -101,15 +101,15 @@ pub struct Device {
 }
 
 #[derive(Clone, Debug)]
-enum Model {
+enum DeviceModel {
     Disk {
-        disk: Box<Disk>,
+        disk: Box<SimulatedDisk>,
         /// By how much its platters are ahead.
         phase: Nanos,
         sectors_per_page: u32,
     },
-    Flash(Box<Flash>),
-    Fixed(Fixed),
+    Flash(Box<ElementSsd>),
+    Fixed(FixedDevice),
 }
 
 counters! {
@@ -167,8 +167,8 @@ impl ModelCounts {
     }
 }
 
-impl Device {
-    const fn of(model: Model) -> Self {
+impl VirtualDevice {
+    const fn of(model: DeviceModel) -> Self {
         Self { model, cache: None, to_medium: Vec::new(), waited: Nanos::ZERO }
     }
 
@@ -190,19 +190,19 @@ impl Device {
 
     /// A disk with pages of so many bytes, whose platters are `phase` ahead of those of a disk
     /// alone.
-    pub fn disk(disk: Disk, page_bytes: u64, phase: Nanos) -> Self {
+    pub fn disk(disk: SimulatedDisk, page_bytes: u64, phase: Nanos) -> Self {
         let sectors_per_page = (page_bytes / SECTOR_BYTES) as u32;
-        Self::of(Model::Disk { disk: Box::new(disk), phase, sectors_per_page })
+        Self::of(DeviceModel::Disk { disk: Box::new(disk), phase, sectors_per_page })
     }
 
     /// An SSD.
     pub fn ssd(ssd: Ssd) -> Self {
         let total = ssd.total();
-        let places = ssd.shape().config.queue_depth.map(Places::new);
+        let places = ssd.shape().config.queue_depth.map(QueuePlaces::new);
         let mut ssd = ssd;
         ssd.note_collections();
-        let flash = Flash {
-            announcements: Announcements::new(ssd.elements()),
+        let flash = ElementSsd {
+            announcements: DeviceAnnouncements::new(ssd.elements()),
             ssd,
             due: BinaryHeap::new(),
             submitted: 0,
@@ -213,7 +213,7 @@ impl Device {
             latest: Nanos::ZERO,
             waited: Nanos::ZERO,
         };
-        Self::of(Model::Flash(Box::new(flash)))
+        Self::of(DeviceModel::Flash(Box::new(flash)))
     }
 
     /// A new SSD of this shape.
@@ -223,7 +223,13 @@ impl Device {
 
     /// A device of so many pages with constant times.
     pub fn fixed(times: FixedTimes, pages: u64) -> Self {
-        Self::of(Model::Fixed(Fixed { times, pages, busy_until: Nanos::ZERO, busy: Nanos::ZERO, due: VecDeque::new() }))
+        Self::of(DeviceModel::Fixed(FixedDevice {
+            times,
+            pages,
+            busy_until: Nanos::ZERO,
+            busy: Nanos::ZERO,
+            due: VecDeque::new(),
+        }))
     }
 
     /// Whether it says when it collects garbage, and can be told to.
@@ -235,7 +241,7 @@ impl Device {
     /// to what does not collect.
     #[must_use]
     pub fn with_warning(mut self, free_bp: u32) -> Self {
-        if let Model::Flash(flash) = &mut self.model {
+        if let DeviceModel::Flash(flash) = &mut self.model {
             let shape = flash.ssd.shape();
             let blocks = u64::from(shape.pools) * u64::from(shape.pool_blocks);
             flash.announcements.warn_at((blocks * u64::from(free_bp) / 10_000) as u32);
@@ -247,16 +253,16 @@ impl Device {
     #[inline]
     pub(super) fn next_announcement(&self) -> Option<Nanos> {
         match &self.model {
-            Model::Flash(flash) => flash.announcements.next(),
-            Model::Disk { .. } | Model::Fixed(_) => None,
+            DeviceModel::Flash(flash) => flash.announcements.next(),
+            DeviceModel::Disk { .. } | DeviceModel::Fixed(_) => None,
         }
     }
 
     /// Takes what it says then.
-    pub(super) fn announce(&mut self) -> Option<(Nanos, Announcement)> {
+    pub(super) fn announce(&mut self) -> Option<(Nanos, CollectionNotice)> {
         match &mut self.model {
-            Model::Flash(flash) => flash.announcements.take(),
-            Model::Disk { .. } | Model::Fixed(_) => None,
+            DeviceModel::Flash(flash) => flash.announcements.take(),
+            DeviceModel::Disk { .. } | DeviceModel::Fixed(_) => None,
         }
     }
 
@@ -268,33 +274,33 @@ impl Device {
     /// Pages that it holds.
     pub fn pages(&self) -> u64 {
         match &self.model {
-            Model::Disk { disk, sectors_per_page, .. } => disk.sectors() / u64::from(*sectors_per_page),
-            Model::Flash(flash) => u64::from(flash.ssd.shape().host_pages),
-            Model::Fixed(fixed) => fixed.pages,
+            DeviceModel::Disk { disk, sectors_per_page, .. } => disk.sectors() / u64::from(*sectors_per_page),
+            DeviceModel::Flash(flash) => u64::from(flash.ssd.shape().host_pages),
+            DeviceModel::Fixed(fixed) => fixed.pages,
         }
     }
 
     /// The disk, if it is one.
-    pub fn as_disk(&self) -> Option<&Disk> {
+    pub fn as_disk(&self) -> Option<&SimulatedDisk> {
         match &self.model {
-            Model::Disk { disk, .. } => Some(disk),
-            Model::Flash(_) | Model::Fixed(_) => None,
+            DeviceModel::Disk { disk, .. } => Some(disk),
+            DeviceModel::Flash(_) | DeviceModel::Fixed(_) => None,
         }
     }
 
     /// The SSD, if it is one.
     pub fn as_ssd(&self) -> Option<&Ssd> {
         match &self.model {
-            Model::Flash(flash) => Some(&flash.ssd),
-            Model::Disk { .. } | Model::Fixed(_) => None,
+            DeviceModel::Flash(flash) => Some(&flash.ssd),
+            DeviceModel::Disk { .. } | DeviceModel::Fixed(_) => None,
         }
     }
 
     /// Parts that work in parallel: [`ModelCounts::busy`] is summed over them.
     pub fn parallelism(&self) -> u32 {
         match &self.model {
-            Model::Disk { .. } | Model::Fixed(_) => 1,
-            Model::Flash(flash) => {
+            DeviceModel::Disk { .. } | DeviceModel::Fixed(_) => 1,
+            DeviceModel::Flash(flash) => {
                 let config = &flash.ssd.shape().config;
                 config.elements * if config.copy_back { config.lanes } else { 1 }
             }
@@ -304,7 +310,7 @@ impl Device {
     /// What its model counted since it was new.
     pub fn counts(&self) -> ModelCounts {
         match &self.model {
-            Model::Disk { disk, .. } => {
+            DeviceModel::Disk { disk, .. } => {
                 let stats = disk.stats();
                 let disk = DiskWork {
                     seeks: stats.seeks,
@@ -314,7 +320,7 @@ impl Device {
                 };
                 ModelCounts { busy: stats.busy, disk, ..ModelCounts::default() }
             }
-            Model::Flash(flash) => {
+            DeviceModel::Flash(flash) => {
                 let total = flash.ssd.total();
                 let work = FlashWork {
                     flash_writes: total.flash_writes(),
@@ -330,7 +336,7 @@ impl Device {
                 };
                 ModelCounts { busy: flash.busy, flash: work, ..ModelCounts::default() }
             }
-            Model::Fixed(fixed) => ModelCounts { busy: fixed.busy, ..ModelCounts::default() },
+            DeviceModel::Fixed(fixed) => ModelCounts { busy: fixed.busy, ..ModelCounts::default() },
         }
     }
 
@@ -390,7 +396,7 @@ impl Device {
     }
 }
 
-impl Model {
+impl DeviceModel {
     #[inline]
     fn submit(&mut self, now: Nanos, command: ToMedium) {
         let ToMedium { op, first, pages, tag } = command;
@@ -404,7 +410,7 @@ impl Model {
                     DeviceOp::Collect(_) => panic!("a disk cannot be told to collect"),
                 };
                 let lbn = first * u64::from(*sectors_per_page);
-                let command = Command { op, lbn, sectors: pages * *sectors_per_page, tag: u64::from(tag) };
+                let command = DiskCommand { op, lbn, sectors: pages * *sectors_per_page, tag: u64::from(tag) };
                 disk.submit(now + *phase, command).expect("members are as large as the array says");
             }
             Self::Flash(flash) => flash.submit(now, op, first, pages, tag),
@@ -457,7 +463,7 @@ impl Model {
     }
 }
 
-impl Flash {
+impl ElementSsd {
     fn submit(&mut self, now: Nanos, op: DeviceOp, first: u64, pages: u32, tag: u32) {
         // An order to collect is none of the commands that wait for each other.
         let places = self.places.as_mut().filter(|_| !matches!(op, DeviceOp::Collect(_)));
@@ -489,7 +495,7 @@ impl Flash {
         let counts = self.ssd.counters().map(|element| (element.busy_time.0, element.gc_invocations));
         let (busy, collections) = counts.fold((0, 0), |sum, element| (sum.0 + element.0, sum.1 + element.1));
         let (charged, service) = (Nanos(busy), Nanos(busy).since(self.charged));
-        self.due.push(Reverse(Due { at: done, order: self.submitted, tag, service, waited }));
+        self.due.push(Reverse(DueCompletion { at: done, order: self.submitted, tag, service, waited }));
         self.charged = charged;
         let announcements = &mut self.announcements;
         if std::mem::replace(&mut self.collections, collections) != collections {

@@ -49,7 +49,7 @@ pub(super) struct ToMedium {
 
 /// A host's command that waits for the cache.
 #[derive(Clone, Copy, Debug)]
-enum Held {
+enum CacheWaiter {
     /// A write without room.
     Write { first: u64, pages: u32, tag: u32 },
     /// A flush: until nothing is left. Nothing comes meanwhile.
@@ -58,7 +58,7 @@ enum Held {
 
 /// Pages of a command of the cache's own.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct CachedRun {
     first: u64,
     pages: u32,
 }
@@ -70,10 +70,10 @@ pub(super) struct DriveCache {
     /// Pages that are neither on the medium nor on their way there.
     dirty: BTreeSet<u64>,
     /// What is on its way, by tag.
-    runs: BTreeMap<u32, Run>,
+    runs: BTreeMap<u32, CachedRun>,
     /// Pages in `runs`: they take room until they are on the medium.
     on_their_way: u32,
-    held: VecDeque<Held>,
+    held: VecDeque<CacheWaiter>,
     /// Answers that need no medium: when, and the tag.
     due: VecDeque<(Nanos, u32)>,
     /// The transfers follow each other.
@@ -115,10 +115,10 @@ impl DriveCache {
                 if self.held.is_empty() && self.has_room(first, pages) {
                     self.take(now, first, pages, tag);
                 } else {
-                    self.held.push_back(Held::Write { first, pages, tag });
+                    self.held.push_back(CacheWaiter::Write { first, pages, tag });
                 }
             }
-            DeviceOp::Flush => self.held.push_back(Held::Flush { tag }),
+            DeviceOp::Flush => self.held.push_back(CacheWaiter::Flush { tag }),
             DeviceOp::Read | DeviceOp::Collect(_) => self.pass_on(command, out),
             DeviceOp::Write | DeviceOp::WriteFua | DeviceOp::Trim => {
                 // What it replaces need not be written any more.
@@ -187,8 +187,10 @@ impl DriveCache {
     fn go_on(&mut self, now: Nanos, out: &mut Vec<ToMedium>) {
         while let Some(&held) = self.held.front() {
             match held {
-                Held::Write { first, pages, tag } if self.has_room(first, pages) => self.take(now, first, pages, tag),
-                Held::Flush { tag } if self.dirty.is_empty() && self.runs.is_empty() => {
+                CacheWaiter::Write { first, pages, tag } if self.has_room(first, pages) => {
+                    self.take(now, first, pages, tag);
+                }
+                CacheWaiter::Flush { tag } if self.dirty.is_empty() && self.runs.is_empty() => {
                     self.pass_on(ToMedium { op: DeviceOp::Flush, first: 0, pages: 0, tag }, out);
                 }
                 _ => break,
@@ -212,9 +214,9 @@ impl DriveCache {
     }
 
     /// Takes the next neighbours out of the cache.
-    fn next_run(&mut self) -> Option<Run> {
+    fn next_run(&mut self) -> Option<CachedRun> {
         let first = *self.dirty.range(self.position..).next().or_else(|| self.dirty.first())?;
-        let mut run = Run { first, pages: 0 };
+        let mut run = CachedRun { first, pages: 0 };
         while run.pages < RUN && self.dirty.remove(&(first + u64::from(run.pages))) {
             run.pages += 1;
         }

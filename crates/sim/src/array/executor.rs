@@ -16,12 +16,12 @@ use destage_plan::{
     RangeError, Shape, Start, Status, Step, StepOutcome,
 };
 
-use super::collections::Announcement;
-use super::contents::{DeltaLengths, Deltas, Metadata};
-use super::device::{Device, DeviceOp, ModelCounts};
-use super::journal::{Append, Journal};
-use super::lane::{Asked, DeviceCounters, Lane};
-use super::serial::{Serial, Then};
+use super::collections::CollectionNotice;
+use super::contents::{DeltaDraws, DeltaLengths, DeviceMetadata};
+use super::device::{DeviceOp, ModelCounts, VirtualDevice};
+use super::journal::{IntentJournal, JournalAppend};
+use super::lane::{AskedStep, DeviceCounters, DeviceLane};
+use super::serial::{AfterTurn, SerialServer};
 use super::times::StepTimes;
 
 /// What happens next.
@@ -62,22 +62,22 @@ const NEVER: u64 = u64::MAX;
 
 /// What there is to know of collections.
 #[derive(Debug, Default)]
-struct Notes {
+struct CollectionNotes {
     collections: VecDeque<CollectionNote>,
     delays: VecDeque<DelayNote>,
 }
 
 /// A controller at work in virtual time.
-pub struct Executor<C> {
+pub struct VirtualExecutor<C> {
     engine: Engine<C>,
-    lanes: Vec<Lane>,
-    nvram: Serial,
+    lanes: Vec<DeviceLane>,
+    nvram: SerialServer,
     /// What stands in for the NVRAM, if something does.
-    journal: Option<Box<Journal>>,
-    processor: Serial,
+    journal: Option<Box<IntentJournal>>,
+    processor: SerialServer,
     times: StepTimes,
-    deltas: Deltas,
-    metadata: Metadata,
+    deltas: DeltaDraws,
+    metadata: DeviceMetadata,
     /// When the next completion of each device, of the NVRAM and of the processor is due.
     due: Vec<u64>,
     /// The least of them, and whose it is.
@@ -89,7 +89,7 @@ pub struct Executor<C> {
     /// Parts of each device that collect.
     collecting: Vec<u32>,
     /// What the owner of the run has not fetched so far, if it wants it.
-    notes: Option<Notes>,
+    notes: Option<CollectionNotes>,
     /// Devices that took or completed something since `due` was true, a bit each.
     touched: u64,
     now: Nanos,
@@ -97,13 +97,13 @@ pub struct Executor<C> {
     completed: Vec<Issue>,
 }
 
-impl<C: Controller> Executor<C> {
+impl<C: Controller> VirtualExecutor<C> {
     /// Begins the life of an array just made, with at most `depth` fragments of requests at a time.
     /// Devices are numbered as in `devices`.
     ///
     /// # Panics
     /// With more than 62 devices.
-    pub fn new(controller: C, shape: Shape, depth: usize, devices: Vec<Device>, times: StepTimes) -> Self {
+    pub fn new(controller: C, shape: Shape, depth: usize, devices: Vec<VirtualDevice>, times: StepTimes) -> Self {
         assert!(devices.len() <= 62, "an array has at most 33 devices");
         let mut executor = Self {
             engine: Engine::new(controller, shape, depth),
@@ -113,13 +113,13 @@ impl<C: Controller> Executor<C> {
             next_announced: (NEVER, 0),
             collecting: vec![0; devices.len()],
             notes: None,
-            lanes: devices.into_iter().map(Lane::new).collect(),
-            nvram: Serial::default(),
-            journal: times.journal.map(|place| Box::new(Journal::new(place, shape.page_bytes()))),
-            processor: Serial::default(),
+            lanes: devices.into_iter().map(DeviceLane::new).collect(),
+            nvram: SerialServer::default(),
+            journal: times.journal.map(|place| Box::new(IntentJournal::new(place, shape.page_bytes()))),
+            processor: SerialServer::default(),
             times,
-            deltas: Deltas::default(),
-            metadata: Metadata::default(),
+            deltas: DeltaDraws::default(),
+            metadata: DeviceMetadata::default(),
             touched: 0,
             now: Nanos::ZERO,
             issued: 0,
@@ -147,7 +147,7 @@ impl<C: Controller> Executor<C> {
 
     /// Has it keep notes of collections from now on, for whoever fetches them.
     pub fn note_collections(&mut self) {
-        self.notes = Some(Notes::default());
+        self.notes = Some(CollectionNotes::default());
     }
 
     /// Whether there are notes to be fetched.
@@ -195,7 +195,7 @@ impl<C: Controller> Executor<C> {
     }
 
     /// A device as it is.
-    pub fn device(&self, dev: Dev) -> &Device {
+    pub fn device(&self, dev: Dev) -> &VirtualDevice {
         self.lanes[dev.index()].device()
     }
 
@@ -227,7 +227,7 @@ impl<C: Controller> Executor<C> {
 
     /// Forgets the longest queues, as between warm-up and measurement.
     pub fn restart_longest_queues(&mut self) {
-        self.lanes.iter_mut().for_each(Lane::restart_most);
+        self.lanes.iter_mut().for_each(DeviceLane::restart_most);
     }
 
     /// Time of all NVRAM steps so far, and of all computing.
@@ -329,7 +329,7 @@ impl<C: Controller> Executor<C> {
     ///
     /// # Panics
     /// If an event was due before `now`, or it cannot be told to collect while the first could.
-    pub fn replace(&mut self, now: Nanos, dev: Dev, device: Device) {
+    pub fn replace(&mut self, now: Nanos, dev: Dev, device: VirtualDevice) {
         self.fail(now, dev);
         let could = self.device(dev).is_collector();
         assert!(!could || device.is_collector(), "what takes the place of a collector is one");
@@ -360,15 +360,15 @@ impl<C: Controller> Executor<C> {
         self.touched |= 1 << dev.0;
         let parts = self.collecting[dev.index()];
         match self.lanes[dev.index()].announce() {
-            Some((_, Announcement::Begins(unit, blocks))) => {
+            Some((_, CollectionNotice::Begins(unit, blocks))) => {
                 self.collects_in(dev, parts + 1);
                 self.engine.device_gc(self.now, dev, unit, true, blocks);
             }
-            Some((_, Announcement::Ends(unit, blocks))) => {
+            Some((_, CollectionNotice::Ends(unit, blocks))) => {
                 self.collects_in(dev, parts - 1);
                 self.engine.device_gc(self.now, dev, unit, false, blocks);
             }
-            Some((_, Announcement::Near)) => self.engine.device_near_gc(self.now, dev),
+            Some((_, CollectionNotice::Near)) => self.engine.device_near_gc(self.now, dev),
             None => {}
         }
     }
@@ -416,8 +416,8 @@ impl<C: Controller> Executor<C> {
         let taken = server.complete();
         self.due[place] = server.next_completion().map_or(NEVER, |at| at.0);
         match taken {
-            Some((_, issue, Then::Done)) => self.computed(issue),
-            Some((_, issue, Then::CarryOut)) => self.begin(issue, *self.engine.step(issue)),
+            Some((_, issue, AfterTurn::Done)) => self.computed(issue),
+            Some((_, issue, AfterTurn::CarryOut)) => self.begin(issue, *self.engine.step(issue)),
             None => {}
         }
     }
@@ -428,7 +428,7 @@ impl<C: Controller> Executor<C> {
             let step = *self.engine.step(issue);
             let begins = match self.nv_reads(issue.op, &step) {
                 None => true,
-                Some(time) => self.nvram.take(self.now, time, issue, Then::CarryOut),
+                Some(time) => self.nvram.take(self.now, time, issue, AfterTurn::CarryOut),
             };
             if begins {
                 self.begin(issue, step);
@@ -548,17 +548,17 @@ impl<C: Controller> Executor<C> {
             return;
         }
         self.issued += 1;
-        let asked = Asked { issue, order: self.issued, op, first, pages: u32::from(pages) };
+        let asked = AskedStep { issue, order: self.issued, op, first, pages: u32::from(pages) };
         lane.take(self.now, asked, self.times.merge_pages);
         self.touched |= 1 << dev.0;
     }
 
     /// Has the journal write what it has to.
-    fn append(&mut self, append: Option<Append>) {
-        let (Some(journal), Some(Append { head, first, pages })) = (&self.journal, append) else { return };
+    fn append(&mut self, append: Option<JournalAppend>) {
+        let (Some(journal), Some(JournalAppend { head, first, pages })) = (&self.journal, append) else { return };
         let dev = journal.dev();
         self.issued += 1;
-        let asked = Asked { issue: head, order: self.issued, op: DeviceOp::WriteFua, first, pages };
+        let asked = AskedStep { issue: head, order: self.issued, op: DeviceOp::WriteFua, first, pages };
         let lane = &mut self.lanes[dev.index()];
         assert!(lane.is_alive(), "the device of the journal does not fail");
         lane.take(self.now, asked, self.times.merge_pages);
@@ -576,14 +576,14 @@ impl<C: Controller> Executor<C> {
     }
 
     fn take_nv(&mut self, issue: Issue, time: Nanos) {
-        if self.nvram.take(self.now, time, issue, Then::Done) {
+        if self.nvram.take(self.now, time, issue, AfterTurn::Done) {
             self.engine.complete(self.now, issue, StepOutcome::Ok);
         }
     }
 
     fn compute(&mut self, issue: Issue, pages: u16) {
         let time = Nanos(self.times.compute.0 * u64::from(pages));
-        if self.processor.take(self.now, time, issue, Then::Done) {
+        if self.processor.take(self.now, time, issue, AfterTurn::Done) {
             self.computed(issue);
         }
     }

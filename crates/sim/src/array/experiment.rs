@@ -10,19 +10,19 @@ use destage_plan::{Dev, DevSet, Row, Status};
 use destage_raid::Geometry;
 
 use super::drive_cache::DriveCacheSetup;
-use super::executor::Executor;
-use super::failures::{Failures, Injection, InjectionKind, Replacement};
+use super::executor::VirtualExecutor;
+use super::failures::{DeviceFailures, DeviceInjection, InjectionKind, MakeReplacement};
 use super::host::{ArrayHost, ArrayRun};
-use super::outcomes::Outcomes;
+use super::outcomes::ArrayOutcomes;
 use super::result::ArrayResult;
-use super::setup::{ArraySetup, DeviceSetup, Service, SetupError, Workshop, shape};
+use super::setup::{ArrayService, ArraySetup, DeviceFactory, DeviceSetup, SetupError, shape};
 use super::times::StepTimes;
-use crate::disk::Scheduler;
+use crate::disk::DiskScheduler;
 use crate::experiment::{
-    self, Capacity, Consume, ExperimentError, OpenTrace, PassEnd, Resources, Runs, ShowProgress, Stop, Sweep,
-    TraceReplay,
+    self, ConsumeFeeds, DeviceCapacity, ExperimentError, ExperimentRuns, OpenTrace, PassEnd, RunResources,
+    RunSelection, ShowProgress, StopSignal, TraceReplay,
 };
-use crate::input::{Feed, Feeder, LbaOverflow, PageSpace};
+use crate::input::{FeedBuilder, LbaOverflow, PageSpace, RequestFeed};
 use crate::measure::{PerVolume, RequestLog};
 
 /// Everything that decides about the results of an experiment over an array.
@@ -49,11 +49,11 @@ pub struct ArrayExperiment {
     /// What each of them depends on beside its page and version.
     pub delta_seed: u64,
     /// Orders of service of the disks; of no meaning without disks.
-    pub schedulers: Vec<Scheduler>,
+    pub schedulers: Vec<DiskScheduler>,
     /// How the array is served.
-    pub service: Service,
+    pub service: ArrayService,
     /// What happens to devices, in any order.
-    pub injections: Vec<Injection>,
+    pub injections: Vec<DeviceInjection>,
     /// How requests arrive.
     pub host: ArrayHost,
 }
@@ -74,26 +74,26 @@ pub struct ArrayReport {
 pub(super) struct ArrayCombination {
     pub(super) policy: HostCacheSpec,
     pub(super) cache: Option<u64>,
-    pub(super) scheduler: Option<Scheduler>,
+    pub(super) scheduler: Option<DiskScheduler>,
 }
 
 /// A run and what its result needs beside what it finds.
-struct Planned {
+struct PlannedArrayRun {
     combination: ArrayCombination,
     run: ArrayRun,
 }
 
-impl Consume for Planned {
-    type Outcomes = Outcomes;
+impl ConsumeFeeds for PlannedArrayRun {
+    type Outcomes = ArrayOutcomes;
 
     /// A request may take a millisecond where many wait for an array that does not keep up.
     const REQUESTS_PER_FEED: usize = 1 << 11;
 
-    fn feed(&mut self, feed: &Feed, stop: Option<&Stop>) {
+    fn feed(&mut self, feed: &RequestFeed, stop: Option<&StopSignal>) {
         self.run.feed(feed, stop);
     }
 
-    fn finish(&mut self, stop: Option<&Stop>, show: &(dyn Fn(f64) + Sync)) -> Outcomes {
+    fn finish(&mut self, stop: Option<&StopSignal>, show: &(dyn Fn(f64) + Sync)) -> ArrayOutcomes {
         self.run.finish(stop, show)
     }
 }
@@ -102,7 +102,7 @@ impl Consume for Planned {
 struct ArrayRuns<'a> {
     experiment: &'a ArrayExperiment,
     geometry: Geometry,
-    injections: Vec<Injection>,
+    injections: Vec<DeviceInjection>,
     /// Lists the rows that a rebuild fills, unless it fills all.
     used_rows: Option<Vec<Range<Row>>>,
     per_run: u64,
@@ -110,9 +110,9 @@ struct ArrayRuns<'a> {
     log: RefCell<Option<Box<dyn RequestLog>>>,
 }
 
-impl Runs for ArrayRuns<'_> {
+impl ExperimentRuns for ArrayRuns<'_> {
     type Combination = ArrayCombination;
-    type Run = Planned;
+    type Run = PlannedArrayRun;
     type Result = ArrayResult;
     type Error = ArrayError;
 
@@ -129,7 +129,7 @@ impl Runs for ArrayRuns<'_> {
         Ok(())
     }
 
-    fn plan(&self, combination: &ArrayCombination, stop: Option<&Stop>) -> Result<Planned, ArrayError> {
+    fn plan(&self, combination: &ArrayCombination, stop: Option<&StopSignal>) -> Result<PlannedArrayRun, ArrayError> {
         let mut planned = self.experiment.plan(combination, self, stop)?;
         if let Some(mut log) = self.log.take() {
             log.begin(planned.combination.policy.info().name, planned.combination.cache);
@@ -138,14 +138,19 @@ impl Runs for ArrayRuns<'_> {
         Ok(planned)
     }
 
-    fn feeder(&self, runs: &[Planned]) -> Feeder {
+    fn feeder(&self, runs: &[PlannedArrayRun]) -> FeedBuilder {
         let replay = &self.experiment.replay;
         let space = PageSpace::bounded(replay.geometry, self.geometry.data_pages() as u32, replay.lba_overflow);
         let feeder = replay.feeder(space).keep_heads();
         if runs.iter().any(|planned| planned.run.is_watched()) { feeder.keep_origins() } else { feeder }
     }
 
-    fn result(&self, planned: &mut Planned, outcomes: Outcomes, end: &PassEnd) -> Result<ArrayResult, ArrayError> {
+    fn result(
+        &self,
+        planned: &mut PlannedArrayRun,
+        outcomes: ArrayOutcomes,
+        end: &PassEnd,
+    ) -> Result<ArrayResult, ArrayError> {
         self.experiment.result(&planned.combination, &self.geometry, outcomes, end)
     }
 }
@@ -172,9 +177,9 @@ pub enum ArrayError {
 
 impl ArrayExperiment {
     /// Returns how the array over these members is served.
-    pub(super) fn service(&self) -> Service {
+    pub(super) fn service(&self) -> ArrayService {
         let passes = self.service.passes_discards.unwrap_or(self.member.takes_discards());
-        Service { passes_discards: Some(passes), ..self.service }
+        ArrayService { passes_discards: Some(passes), ..self.service }
     }
 
     /// The runs, and whether every one of them can be.
@@ -208,7 +213,8 @@ impl ArrayExperiment {
                     if bytes == 0 || !bytes.is_multiple_of(page) {
                         return Err(SetupError::CachePages { bytes, page });
                     }
-                    let device = Workshop::new(&self.cache_device, self.replay.geometry, Scheduler::default())?;
+                    let device =
+                        DeviceFactory::new(&self.cache_device, self.replay.geometry, DiskScheduler::default())?;
                     let journal = self.service.journal;
                     let all = bytes.saturating_add(journal.unwrap_or(0));
                     if let Some(most) = device.pages(page).filter(|&most| all / page > most) {
@@ -234,12 +240,12 @@ impl ArrayExperiment {
     }
 
     /// The injections in order of time, if they can happen.
-    fn sorted_injections(&self) -> Result<Vec<Injection>, SetupError> {
+    fn sorted_injections(&self) -> Result<Vec<DeviceInjection>, SetupError> {
         let mut sorted = self.injections.clone();
         sorted.sort_by_key(|injection| (injection.at, injection.kind == InjectionKind::Replace));
         let mut failed = DevSet::EMPTY;
         let caches = self.policies.iter().all(|policy| policy.info().is_sized());
-        for &Injection { at, dev, kind } in &sorted {
+        for &DeviceInjection { at, dev, kind } in &sorted {
             let key = match kind {
                 InjectionKind::Fail => "fail",
                 InjectionKind::Replace => "replace",
@@ -284,7 +290,7 @@ impl ArrayExperiment {
     /// The array's geometry.
     pub(super) fn array_geometry(&self) -> Result<Geometry, SetupError> {
         let page = self.replay.geometry.page_bytes();
-        let member = Workshop::new(&self.member, self.replay.geometry, Scheduler::default())?;
+        let member = DeviceFactory::new(&self.member, self.replay.geometry, DiskScheduler::default())?;
         self.array.geometry(page, self.member.word(), member.pages(page))
     }
 
@@ -321,7 +327,7 @@ impl ArrayExperiment {
         let smallest = self.smallest()?;
         // Where members are SSDs that are made to fit, the cache device is made to fit the largest cache.
         let both = (&self.member, &self.cache_device);
-        let fits = self.replay.capacity != Capacity::Given
+        let fits = self.replay.capacity != DeviceCapacity::Given
             && matches!(both, (DeviceSetup::Ssd { .. }, DeviceSetup::Ssd { .. }));
         let largest = self.caches.iter().max().filter(|_| fits);
         let of = |ArrayCombination { policy, cache, scheduler }: ArrayCombination| {
@@ -348,13 +354,13 @@ impl ArrayExperiment {
     }
 
     fn memory_per_run(&self) -> Result<u64, SetupError> {
-        let member = Workshop::new(&self.member, self.replay.geometry, Scheduler::default())?;
+        let member = DeviceFactory::new(&self.member, self.replay.geometry, DiskScheduler::default())?;
         let mut bytes = member.memory_bytes().saturating_mul(u64::from(self.array.members));
         if self.host.per_volume {
             bytes = bytes.saturating_add(PerVolume::memory_bytes());
         }
         if self.policies.iter().any(|policy| policy.info().is_sized()) {
-            let cache = Workshop::new(&self.cache_device, self.replay.geometry, Scheduler::default())?;
+            let cache = DeviceFactory::new(&self.cache_device, self.replay.geometry, DiskScheduler::default())?;
             let pages = self.caches.iter().max().copied().unwrap_or(0) / self.replay.geometry.page_bytes();
             let per_page = self.policies.iter().map(HostCacheSpec::bytes_per_page).max().unwrap_or(0);
             bytes = bytes.saturating_add(cache.memory_bytes()).saturating_add(pages.saturating_mul(per_page));
@@ -366,7 +372,7 @@ impl ArrayExperiment {
     /// then.
     pub fn run(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<ArrayReport, ArrayError> {
@@ -379,7 +385,7 @@ impl ArrayExperiment {
     /// Fails as [`Self::run`] does, and if there are several runs to log.
     pub fn run_logged(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
         log: Option<Box<dyn RequestLog>>,
@@ -402,23 +408,23 @@ impl ArrayExperiment {
     /// Those of [`Self::run`].
     pub fn sweep(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
-        sweep: &mut dyn Sweep<ArrayResult>,
+        sweep: &mut dyn RunSelection<ArrayResult>,
     ) -> Result<u64, ArrayError> {
         self.sweep_logged(resources, open, progress, None, sweep)
     }
 
     fn sweep_logged(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
         log: Option<Box<dyn RequestLog>>,
-        sweep: &mut dyn Sweep<ArrayResult>,
+        sweep: &mut dyn RunSelection<ArrayResult>,
     ) -> Result<u64, ArrayError> {
-        if self.replay.capacity != Capacity::Given {
+        if self.replay.capacity != DeviceCapacity::Given {
             let (runs, _) = self.weight()?;
             if !(0..runs).any(|run| sweep.wants(run)) {
                 return Ok(0);
@@ -435,11 +441,11 @@ impl ArrayExperiment {
     fn sweep_given(
         &self,
         used_rows: Option<Vec<Range<Row>>>,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
         log: Option<Box<dyn RequestLog>>,
-        sweep: &mut dyn Sweep<ArrayResult>,
+        sweep: &mut dyn RunSelection<ArrayResult>,
     ) -> Result<u64, ArrayError> {
         let geometry = self.array_geometry()?;
         let combinations = self.combinations(&geometry)?;
@@ -457,8 +463,8 @@ impl ArrayExperiment {
         &self,
         combination: &ArrayCombination,
         runs: &ArrayRuns<'_>,
-        stop: Option<&Stop>,
-    ) -> Result<Planned, SetupError> {
+        stop: Option<&StopSignal>,
+    ) -> Result<PlannedArrayRun, SetupError> {
         let ArrayRuns { geometry, injections, used_rows, .. } = runs;
         let page = self.replay.geometry.page_bytes();
         let &ArrayCombination { ref policy, cache, scheduler } = combination;
@@ -466,7 +472,7 @@ impl ArrayExperiment {
         let cache_pages = cache.unwrap_or(0) / page;
         let controller = self.service().serve(geometry.clone(), page, policy, cache_pages, used_rows.clone())?;
         let warning = controller.gc_warning();
-        let mut member = Workshop::new(&self.member, self.replay.geometry, scheduler)?;
+        let mut member = DeviceFactory::new(&self.member, self.replay.geometry, scheduler)?;
         member.prepare(stop);
         let members = u32::from(geometry.members());
         let member_pages = geometry.member_pages();
@@ -488,25 +494,25 @@ impl ArrayExperiment {
         if let Some(place) = times.journal {
             behind[0] += place.pages;
         }
-        let mut cache_device = Workshop::new(&self.cache_device, self.replay.geometry, scheduler)?;
+        let mut cache_device = DeviceFactory::new(&self.cache_device, self.replay.geometry, scheduler)?;
         if !behind.is_empty() {
             cache_device.prepare(stop);
         }
         let count = behind.len() as u32;
         devices.extend((0..).zip(&behind).map(|(index, &pages)| cache_device.make(index, count, pages, page, false)));
-        let replacement: Replacement = Box::new(move |dev: Dev| match u32::from(dev.0).checked_sub(members) {
+        let replacement: MakeReplacement = Box::new(move |dev: Dev| match u32::from(dev.0).checked_sub(members) {
             Some(index) => cache_device.make(index, count, behind[index as usize], page, true),
             None => make_member(dev.0.into(), true),
         });
         let shape = shape(geometry, page)?;
-        let mut executor = Executor::new(controller, shape, self.service.depth, devices, times);
+        let mut executor = VirtualExecutor::new(controller, shape, self.service.depth, devices, times);
         if policy.info().makes_deltas {
             let mut drawn = DrawnLengths::new(self.deltas, self.delta_seed, page as u32);
             executor.set_delta_lengths(Box::new(move |page, version| drawn.of(page, version)));
         }
         debug_assert_eq!(executor.status(), Status::Ready, "a fresh array has nothing to recover");
-        let failures = Failures::new(injections.clone(), replacement);
+        let failures = DeviceFailures::new(injections.clone(), replacement);
         let run = ArrayRun::new(executor, self.host, page, failures, policy.info().delays_parity);
-        Ok(Planned { combination: combination.clone(), run })
+        Ok(PlannedArrayRun { combination: combination.clone(), run })
     }
 }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use destage_cache::ServedTier;
 use destage_plan::{Dev, DevSet, Nanos};
 
-use super::device::Device;
-use super::executor::Executor;
+use super::device::VirtualDevice;
+use super::executor::VirtualExecutor;
 
 /// What happens to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum InjectionKind {
 /// Something that happens to a device at a time. Of events at the same time it comes after
 /// completions and what devices say of their collections, and before timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Injection {
+pub struct DeviceInjection {
     /// When.
     pub at: Nanos,
     /// To which device.
@@ -31,7 +31,7 @@ pub struct Injection {
 
 /// A device that failed, and what followed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Failure {
+pub(super) struct DeviceFailure {
     pub(super) dev: Dev,
     pub(super) failed: Nanos,
     pub(super) replaced: Option<Nanos>,
@@ -40,7 +40,7 @@ pub(super) struct Failure {
 
 /// In what state the array was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum RedundancyPhase {
     #[default]
     Healthy,
     Degraded,
@@ -48,27 +48,27 @@ pub(super) enum Phase {
 }
 
 /// Makes the device that replaces another.
-pub(super) type Replacement = Box<dyn Fn(Dev) -> Device + Send>;
+pub(super) type MakeReplacement = Box<dyn Fn(Dev) -> VirtualDevice + Send>;
 
 /// What happens to the devices of a run, and what has happened.
-pub(super) struct Failures {
-    to_come: VecDeque<Injection>,
-    replacement: Replacement,
-    past: Vec<Failure>,
-    phase: Phase,
+pub(super) struct DeviceFailures {
+    to_come: VecDeque<DeviceInjection>,
+    replacement: MakeReplacement,
+    past: Vec<DeviceFailure>,
+    phase: RedundancyPhase,
     since: Nanos,
     degraded_time: Nanos,
     rebuild_time: Nanos,
 }
 
-impl Failures {
+impl DeviceFailures {
     /// The injections are in order of time.
-    pub(super) fn new(injections: Vec<Injection>, replacement: Replacement) -> Self {
+    pub(super) fn new(injections: Vec<DeviceInjection>, replacement: MakeReplacement) -> Self {
         Self {
             to_come: injections.into(),
             replacement,
             past: Vec::new(),
-            phase: Phase::Healthy,
+            phase: RedundancyPhase::Healthy,
             since: Nanos::ZERO,
             degraded_time: Nanos::ZERO,
             rebuild_time: Nanos::ZERO,
@@ -76,24 +76,24 @@ impl Failures {
     }
 
     /// The next injection, if there is one to come.
-    pub(super) fn next(&self) -> Option<Injection> {
+    pub(super) fn next(&self) -> Option<DeviceInjection> {
         self.to_come.front().copied()
     }
 
     /// In what state the array is.
-    pub(super) const fn phase(&self) -> Phase {
+    pub(super) const fn phase(&self) -> RedundancyPhase {
         self.phase
     }
 
     /// Lets the next injection happen.
-    pub(super) fn inject(&mut self, executor: &mut Executor<Box<dyn ServedTier>>) {
-        let Some(Injection { at, dev, kind }) = self.to_come.pop_front() else { return };
+    pub(super) fn inject(&mut self, executor: &mut VirtualExecutor<Box<dyn ServedTier>>) {
+        let Some(DeviceInjection { at, dev, kind }) = self.to_come.pop_front() else { return };
         // A held-back host may have let the time pass.
         let at = at.max(executor.now());
         match kind {
             InjectionKind::Fail => {
                 executor.fail(at, dev);
-                self.past.push(Failure { dev, failed: at, replaced: None, rebuilt: None });
+                self.past.push(DeviceFailure { dev, failed: at, replaced: None, rebuilt: None });
             }
             InjectionKind::Replace => {
                 executor.replace(at, dev, (self.replacement)(dev));
@@ -106,20 +106,20 @@ impl Failures {
 
     /// Sees in what state the array is now, after an event.
     #[inline]
-    pub(super) fn see(&mut self, executor: &Executor<Box<dyn ServedTier>>) {
+    pub(super) fn see(&mut self, executor: &VirtualExecutor<Box<dyn ServedTier>>) {
         if !self.past.is_empty() {
             self.see_phase(executor);
         }
     }
 
-    fn see_phase(&mut self, executor: &Executor<Box<dyn ServedTier>>) {
+    fn see_phase(&mut self, executor: &VirtualExecutor<Box<dyn ServedTier>>) {
         let array = executor.controller().array();
         let lost = array.degraded();
         let members = array.config().geometry.member_set();
         let phase = match () {
-            () if lost.is_empty() => Phase::Healthy,
-            () if is_rebuilding(executor) => Phase::Rebuilding,
-            () => Phase::Degraded,
+            () if lost.is_empty() => RedundancyPhase::Healthy,
+            () if is_rebuilding(executor) => RedundancyPhase::Rebuilding,
+            () => RedundancyPhase::Degraded,
         };
         let now = executor.now();
         // A member that failed again before it was filled was not rebuilt the first time.
@@ -141,10 +141,10 @@ impl Failures {
     fn credit(&mut self, now: Nanos) {
         let time = now.since(self.since);
         self.since = now;
-        if self.phase != Phase::Healthy {
+        if self.phase != RedundancyPhase::Healthy {
             self.degraded_time += time;
         }
-        if self.phase == Phase::Rebuilding {
+        if self.phase == RedundancyPhase::Rebuilding {
             self.rebuild_time += time;
         }
     }
@@ -157,7 +157,7 @@ impl Failures {
 
     /// The run ends: what failed, and the time with a member lost or not filled, and the part of it in which
     /// one was being filled.
-    pub(super) fn end(&mut self, now: Nanos) -> (Vec<Failure>, Nanos, Nanos) {
+    pub(super) fn end(&mut self, now: Nanos) -> (Vec<DeviceFailure>, Nanos, Nanos) {
         self.credit(now);
         (std::mem::take(&mut self.past), self.degraded_time, self.rebuild_time)
     }
@@ -165,7 +165,7 @@ impl Failures {
 
 /// Whether a rebuild is under way that can end: nothing can be computed where more is lost than the level can
 /// do without.
-pub(super) fn is_rebuilding(executor: &Executor<Box<dyn ServedTier>>) -> bool {
+pub(super) fn is_rebuilding(executor: &VirtualExecutor<Box<dyn ServedTier>>) -> bool {
     let array = executor.controller().array();
     let tolerated = u32::from(array.config().geometry.parity_columns());
     array.is_rebuilding() && array.degraded().len() <= tolerated

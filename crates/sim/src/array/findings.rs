@@ -4,7 +4,7 @@ use destage_plan::quantity::show_count;
 
 use super::result::ArrayResult;
 use crate::experiment::{few_requests, replay_delayed, saturated};
-use crate::measure::{Finding, percent};
+use crate::measure::{RunFinding, percent};
 
 /// Collections of all SSDs together below which what they cost is a matter of chance.
 const FEW_COLLECTIONS: u64 = 10;
@@ -14,11 +14,11 @@ const UNMAPPED: f64 = 0.01;
 const OWED: f64 = 0.01;
 
 /// What was found, beside that of the trace. `limit` is how many requests were read at most.
-pub(super) fn findings(run: &ArrayResult, limit: Option<u64>) -> Vec<Finding> {
+pub(super) fn findings(run: &ArrayResult, limit: Option<u64>) -> Vec<RunFinding> {
     if run.counters.read_requests + run.counters.write_requests == 0 {
         return Vec::new();
     }
-    let mut all: Vec<Finding> = run.saturated.iter().map(saturated).collect();
+    let mut all: Vec<RunFinding> = run.saturated.iter().map(saturated).collect();
     all.extend(replay_delayed(&run.context, run.served_time));
     all.extend(failed(run));
     let response = run.response.as_ref().and_then(|response| response.all.as_ref());
@@ -31,7 +31,7 @@ pub(super) fn findings(run: &ArrayResult, limit: Option<u64>) -> Vec<Finding> {
 }
 
 /// That requests were answered with an error.
-fn failed(run: &ArrayResult) -> Option<Finding> {
+fn failed(run: &ArrayResult) -> Option<RunFinding> {
     let failed = run.counters.failed_requests;
     (failed > 0).then(|| {
         let share = percent(failed as f64 / run.counters.requests as f64);
@@ -41,12 +41,12 @@ fn failed(run: &ArrayResult) -> Option<Finding> {
             show_count(failed),
             run.array.level
         );
-        Finding::weak("failed-requests", what)
+        RunFinding::weak("failed-requests", what)
     })
 }
 
 /// That the SSDs collected hardly or not at all.
-fn few_collections(run: &ArrayResult) -> Option<Finding> {
+fn few_collections(run: &ArrayResult) -> Option<RunFinding> {
     let ssds = run.devices.iter().filter(|device| device.flash.gc_invocations.is_some());
     let (mut collections, mut written, mut count) = (0, 0, 0);
     for ssd in ssds {
@@ -65,13 +65,13 @@ fn few_collections(run: &ArrayResult) -> Option<Finding> {
         if collections == 0 { "left out" } else { "a matter of chance" }
     );
     let kind = if collections == 0 { "no-collection" } else { "few-collections" };
-    let finding = Finding::weak(kind, what);
+    let finding = RunFinding::weak(kind, what);
     let steady = run.start_state.starts_with("steady");
     Some(if written == 0 { finding } else { finding.mended_by(if steady { "--repeat 10" } else { "--start steady" }) })
 }
 
 /// That much was read which SSDs do not hold.
-fn unmapped(run: &ArrayResult) -> Option<Finding> {
+fn unmapped(run: &ArrayResult) -> Option<RunFinding> {
     let ssds = || run.devices.iter().filter(|device| device.flash.unmapped_reads.is_some());
     let unmapped: u64 = ssds().filter_map(|device| device.flash.unmapped_reads).sum();
     let share = unmapped as f64 / ssds().map(|device| device.counters.pages_read).sum::<u64>().max(1) as f64;
@@ -82,12 +82,12 @@ fn unmapped(run: &ArrayResult) -> Option<Finding> {
         "{} of the page reads from SSDs are of pages that they do not hold (never written, or trimmed), which take no time",
         percent(share)
     );
-    let finding = Finding::weak("unmapped-reads", what);
+    let finding = RunFinding::weak("unmapped-reads", what);
     Some(if run.start_state == "empty" { finding.mended_by("--start steady") } else { finding })
 }
 
 /// That a rebuild was not at its end.
-fn unfinished(run: &ArrayResult) -> Option<Finding> {
+fn unfinished(run: &ArrayResult) -> Option<RunFinding> {
     let failures = &run.degraded.as_ref()?.failures;
     let open: Vec<_> = failures
         .iter()
@@ -96,12 +96,12 @@ fn unfinished(run: &ArrayResult) -> Option<Finding> {
         .collect();
     (!open.is_empty()).then(|| {
         let what = format!("the rebuild of {} had not ended when the run did", open.join(", "));
-        Finding::weak("unfinished-rebuild", what)
+        RunFinding::weak("unfinished-rebuild", what)
     })
 }
 
 /// That work was left for after the run.
-fn owed(run: &ArrayResult) -> Option<Finding> {
+fn owed(run: &ArrayResult) -> Option<RunFinding> {
     let debt = run.parity_debt.as_ref()?;
     if debt.rows_owed == 0 || (debt.rows_owed as f64) < OWED * debt.rows_left as f64 {
         return None;
@@ -111,5 +111,5 @@ fn owed(run: &ArrayResult) -> Option<Finding> {
         show_count(debt.rows_owed),
         show_count(debt.rows_left)
     );
-    Some(Finding::weak("parity-owed", what).mended_by("--drain"))
+    Some(RunFinding::weak("parity-owed", what).mended_by("--drain"))
 }

@@ -9,8 +9,8 @@ use destage_raid::Geometry;
 use super::experiment::{ArrayError, ArrayExperiment};
 use super::failures::InjectionKind;
 use super::setup::{DeviceSetup, SetupError};
-use crate::experiment::{Capacity, OpenTrace, Resources, ShowProgress};
-use crate::input::{Extent, LbaOverflow};
+use crate::experiment::{DeviceCapacity, OpenTrace, RunResources, ShowProgress};
+use crate::input::{LbaOverflow, TouchedExtent};
 
 impl ArrayExperiment {
     /// What the trace touches, which is read for that if it decides how large the array is.
@@ -19,15 +19,15 @@ impl ArrayExperiment {
     /// Where it cannot be read.
     pub fn extent(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
-    ) -> Result<Option<Extent>, ArrayError> {
+    ) -> Result<Option<TouchedExtent>, ArrayError> {
         let extent = match self.replay.capacity {
-            Capacity::Given => return Ok(None),
-            Capacity::Of(extent) => extent,
-            Capacity::Fit if self.array.member_bytes.is_some() => return Ok(None),
-            Capacity::Fit => self.replay.extent(resources, open, progress)?,
+            DeviceCapacity::Given => return Ok(None),
+            DeviceCapacity::Of(extent) => extent,
+            DeviceCapacity::Fit if self.array.member_bytes.is_some() => return Ok(None),
+            DeviceCapacity::Fit => self.replay.extent(resources, open, progress)?,
         };
         Ok(Some(extent))
     }
@@ -35,7 +35,7 @@ impl ArrayExperiment {
     /// The same over an array that fits the trace, which is read for that unless the members' size is given.
     pub(super) fn fitted(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<Self, ArrayError> {
@@ -50,7 +50,7 @@ impl ArrayExperiment {
     pub(super) fn used_rows(
         &self,
         fitted: &Self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<Option<Vec<Range<Row>>>, ArrayError> {
@@ -75,15 +75,15 @@ impl ArrayExperiment {
     /// The same over the smallest array that could fit a trace, or over the one whose members' size is given.
     pub(super) fn smallest(&self) -> Result<Self, SetupError> {
         match self.replay.capacity {
-            Capacity::Given => Ok(self.clone()),
+            DeviceCapacity::Given => Ok(self.clone()),
             _ if self.array.member_bytes.is_some() => self.with_ssds_that_fit(),
-            Capacity::Of(extent) => self.of_extent(extent),
-            Capacity::Fit => self.of_extent(Extent { blocks: 1, end: 1 }),
+            DeviceCapacity::Of(extent) => self.of_extent(extent),
+            DeviceCapacity::Fit => self.of_extent(TouchedExtent { blocks: 1, end: 1 }),
         }
     }
 
     /// The same over an array that fits what is touched.
-    fn of_extent(&self, extent: Extent) -> Result<Self, SetupError> {
+    fn of_extent(&self, extent: TouchedExtent) -> Result<Self, SetupError> {
         let mut fitted = self.clone();
         let page = self.replay.geometry.page_bytes();
         let per_block = u64::from(self.replay.geometry.pages_per_block());
@@ -97,7 +97,7 @@ impl ArrayExperiment {
         };
         fitted.replay.place(lba_overflow);
         if blocks == 0 {
-            fitted.replay.capacity = Capacity::Given;
+            fitted.replay.capacity = DeviceCapacity::Given;
             return Ok(fitted);
         }
         // As many whole stripes as it takes.
@@ -112,7 +112,7 @@ impl ArrayExperiment {
     /// The same with SSDs that hold what is used of a member, or of the cache device.
     fn with_ssds_that_fit(&self) -> Result<Self, SetupError> {
         let mut fitted = self.clone();
-        fitted.replay.capacity = Capacity::Given;
+        fitted.replay.capacity = DeviceCapacity::Given;
         let page = self.replay.geometry.page_bytes();
         let DeviceSetup::Ssd { .. } = self.member else { return Ok(fitted) };
         fitted.member.fit(self.array.member_bytes.unwrap_or(0).div_ceil(page), self.replay.geometry)?;

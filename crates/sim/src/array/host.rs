@@ -1,20 +1,20 @@
-//! One run: a host that plays requests against an [`Executor`], and what it measures.
+//! One run: a host that plays requests against an [`VirtualExecutor`], and what it measures.
 
 use destage_cache::ServedTier;
 use destage_plan::{Control, Dev, HostNotice, HostOp, HostRequest, Nanos, Op, SECTOR_BYTES};
 
-use super::bars::Bars;
-use super::debt::Debt;
-use super::executor::{DelayNote, Executor, NextEvent};
-use super::failures::{Failures, Phase, is_rebuilding};
-use super::outcomes::{Outcomes, Totals, totals};
-use super::overlap::Overlap;
+use super::bars::CollectionBars;
+use super::debt::StaleRowDebt;
+use super::executor::{DelayNote, NextEvent, VirtualExecutor};
+use super::failures::{DeviceFailures, RedundancyPhase, is_rebuilding};
+use super::outcomes::{ArrayOutcomes, RunTotals, totals};
+use super::overlap::CollectionOverlap;
 use super::request_log::AnswerLog;
 use super::result::HostCounters;
-use crate::experiment::{Stop, is_told};
-use crate::input::{Feed, FeedRequest, HostModel, Origin, PageSpan, Subpage, TrimMode, Warmup};
+use crate::experiment::{StopSignal, is_told};
+use crate::input::{FeedRequest, HostModel, PageSpan, RequestFeed, RequestOrigin, SubpageWrites, TrimMode, WarmupPart};
 use crate::measure::{
-    Latency, LoggedRequest, PerVolume, RequestLog, Saturation, Series, VolumeSlot, WearClass, growing,
+    LatencyHistogram, LoggedRequest, PerVolume, RequestLog, SaturationCause, TimeSeries, VolumeSlot, WearClass, growing,
 };
 
 /// Events of a rebuild after which it tells how far it is.
@@ -28,9 +28,9 @@ pub struct ArrayHost {
     /// Discards.
     pub trim: TrimMode,
     /// Writes of a part of a page: whole pages, or only their sectors.
-    pub subpage: Subpage,
+    pub subpage: SubpageWrites,
     /// What is not measured.
-    pub warmup: Warmup,
+    pub warmup: WarmupPart,
     /// Outstanding requests at which an open-loop run is saturated. From then on requests wait with
     /// the host until fewer are outstanding, so that memory does not grow.
     pub max_backlog: u64,
@@ -43,10 +43,10 @@ pub struct ArrayHost {
 
 /// A request that is outstanding.
 #[derive(Clone, Copy)]
-struct Slot {
+struct OutstandingRequest {
     arrival: Nanos,
     op: Op,
-    phase: Phase,
+    phase: RedundancyPhase,
     measured: bool,
     ok: bool,
     /// The place of its volume, if there are figures of volumes.
@@ -62,17 +62,17 @@ struct Slot {
 
 /// A run in progress.
 pub(super) struct ArrayRun {
-    executor: Executor<Box<dyn ServedTier>>,
+    executor: VirtualExecutor<Box<dyn ServedTier>>,
     config: ArrayHost,
     page_bytes: u64,
-    slots: Vec<Slot>,
+    slots: Vec<OutstandingRequest>,
     free: Vec<u32>,
     outstanding: u64,
     /// Those of them that are measured.
     measured_outstanding: u64,
     area: u128,
     changed: Nanos,
-    failures: Failures,
+    failures: DeviceFailures,
     fed: u64,
     warmup_requests: u64,
     measuring: bool,
@@ -85,38 +85,38 @@ pub(super) struct ArrayRun {
     stalled: bool,
     drained: bool,
     counters: HostCounters,
-    responses: [Latency; 4],
-    phases: [Latency; 3],
-    series: Series,
-    overlap: Overlap,
-    bars: Bars,
+    responses: [LatencyHistogram; 4],
+    phases: [LatencyHistogram; 3],
+    series: TimeSeries,
+    overlap: CollectionOverlap,
+    bars: CollectionBars,
     /// Of a cache that leaves parity behind.
-    debt: Option<Debt>,
+    debt: Option<StaleRowDebt>,
     /// What each volume brought, if that was asked for.
     volumes: Option<PerVolume>,
     log: Option<AnswerLog>,
     delayed_requests: u64,
     delayed_time: Nanos,
-    before: Totals,
+    before: RunTotals,
     parts: Vec<PageSpan>,
 }
 
 impl ArrayRun {
     /// A run.
     pub(super) fn new(
-        mut executor: Executor<Box<dyn ServedTier>>,
+        mut executor: VirtualExecutor<Box<dyn ServedTier>>,
         config: ArrayHost,
         page_bytes: u64,
-        failures: Failures,
+        failures: DeviceFailures,
         delays_parity: bool,
     ) -> Self {
         let before = totals(&executor, 0);
         executor.note_collections();
         let members = executor.controller().array().config().geometry.members();
         Self {
-            overlap: Overlap::new(members),
-            bars: Bars::new(executor.devices()),
-            debt: delays_parity.then(Debt::new),
+            overlap: CollectionOverlap::new(members),
+            bars: CollectionBars::new(executor.devices()),
+            debt: delays_parity.then(StaleRowDebt::new),
             volumes: config.per_volume.then(PerVolume::new),
             log: None,
             delayed_requests: 0,
@@ -144,7 +144,7 @@ impl ArrayRun {
             counters: HostCounters::default(),
             responses: Default::default(),
             phases: Default::default(),
-            series: Series::new(Nanos::ZERO),
+            series: TimeSeries::new(Nanos::ZERO),
             before,
             parts: Vec::new(),
         }
@@ -229,7 +229,7 @@ impl ArrayRun {
     }
 
     /// A request is answered now.
-    fn answer(&mut self, slot: Slot) {
+    fn answer(&mut self, slot: OutstandingRequest) {
         let now = self.executor.now();
         self.count_outstanding(now);
         self.outstanding -= 1;
@@ -282,9 +282,9 @@ impl ArrayRun {
     fn end_warmup_if_due(&mut self) {
         let now = self.executor.now();
         let due = match self.config.warmup {
-            Warmup::None => true,
-            Warmup::Requests(requests) => self.fed >= requests,
-            Warmup::Time(time) => now >= time,
+            WarmupPart::None => true,
+            WarmupPart::Requests(requests) => self.fed >= requests,
+            WarmupPart::Time(time) => now >= time,
         };
         if self.measuring || !due {
             return;
@@ -296,7 +296,7 @@ impl ArrayRun {
         self.held_before = self.held;
         self.served = now;
         self.failures.restart(now);
-        self.series = Series::new(now);
+        self.series = TimeSeries::new(now);
         self.overlap.restart(now);
         self.bars.restart(now);
         if let Some(debt) = &mut self.debt {
@@ -308,7 +308,7 @@ impl ArrayRun {
         self.executor.restart_longest_queues();
     }
 
-    fn request(&mut self, request: &FeedRequest, spans: &[PageSpan], head: u32, origin: Option<Origin>) {
+    fn request(&mut self, request: &FeedRequest, spans: &[PageSpan], head: u32, origin: Option<RequestOrigin>) {
         if self.stalled {
             return;
         }
@@ -365,7 +365,7 @@ impl ArrayRun {
         now: Nanos,
         request: &FeedRequest,
         spans: &[PageSpan],
-        origin: Option<Origin>,
+        origin: Option<RequestOrigin>,
     ) -> Option<LoggedRequest> {
         let origin = origin.filter(|_| self.measuring && self.log.is_some())?;
         Some(LoggedRequest {
@@ -383,7 +383,7 @@ impl ArrayRun {
     }
 
     /// Counts it; returns the place of its volume.
-    fn count(&mut self, request: &FeedRequest, origin: Option<Origin>) -> VolumeSlot {
+    fn count(&mut self, request: &FeedRequest, origin: Option<RequestOrigin>) -> VolumeSlot {
         if !self.measuring {
             return VolumeSlot::default();
         }
@@ -436,7 +436,7 @@ impl ArrayRun {
         }
         let flush = request.op == Op::Flush;
         let count = if flush { 1 } else { parts.len() as u32 };
-        let mut slot = Slot {
+        let mut slot = OutstandingRequest {
             arrival: now,
             op: request.op,
             phase: self.failures.phase(),
@@ -482,7 +482,7 @@ impl ArrayRun {
             self.executor.submit(now, host).expect("a flush has no range");
         }
         // Only sectors that a write names are written; reads and promoted writes take whole pages.
-        let exact = request.op == Op::Write && self.config.subpage == Subpage::Rmw;
+        let exact = request.op == Op::Write && self.config.subpage == SubpageWrites::Rmw;
         let last = parts.len().saturating_sub(1);
         for (i, part) in parts.iter().enumerate() {
             let mut from = u64::from(part.page) * self.page_bytes;
@@ -505,7 +505,7 @@ impl ArrayRun {
 
 impl ArrayRun {
     /// Simulates a batch, or as much of it as there is time for until it is told to end.
-    pub(super) fn feed(&mut self, feed: &Feed, stop: Option<&Stop>) {
+    pub(super) fn feed(&mut self, feed: &RequestFeed, stop: Option<&StopSignal>) {
         let mut spans_begin = 0;
         for (at, (request, head)) in feed.requests.iter().zip(&feed.heads).enumerate() {
             if is_told(stop) || self.log.as_ref().is_some_and(AnswerLog::has_given_up) {
@@ -527,7 +527,7 @@ impl ArrayRun {
 
     /// Lets everything end that is under way, unless it is told to end, and reports.
     /// `show` hears now and then how far a rebuild is.
-    pub(super) fn finish(&mut self, stop: Option<&Stop>, show: &(dyn Fn(f64) + Sync)) -> Outcomes {
+    pub(super) fn finish(&mut self, stop: Option<&StopSignal>, show: &(dyn Fn(f64) + Sync)) -> ArrayOutcomes {
         let goes_on = |run: &mut Self| !is_told(stop) && run.event(Nanos(u64::MAX));
         while self.measured_outstanding > 0 && goes_on(self) {}
         self.hand_over();
@@ -562,9 +562,9 @@ impl ArrayRun {
         }
         let (failures, degraded_time, rebuild_time) = self.failures.end(end);
         let saturated = match self.exceeded_at {
-            Some(at) => Some(Saturation::Backlog { max_backlog: self.config.max_backlog, at: at.0 }),
+            Some(at) => Some(SaturationCause::Backlog { max_backlog: self.config.max_backlog, at: at.0 }),
             None if self.config.host.keeps_arrivals() => {
-                growing(self.series.bins()).map(|backlog| Saturation::Growing { backlog })
+                growing(self.series.bins()).map(|backlog| SaturationCause::Growing { backlog })
             }
             None => None,
         };
@@ -572,7 +572,7 @@ impl ArrayRun {
             self.series.forget_responses();
         }
         let devices = (0..self.executor.devices() as u8).map(Dev);
-        Outcomes {
+        ArrayOutcomes {
             counters: self.counters,
             warmup_requests: self.warmup_requests,
             measured: self.measuring || self.fed == 0,

@@ -36,7 +36,7 @@ pub struct JournalPlace {
 
 /// A write of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Append {
+pub(super) struct JournalAppend {
     /// The first of the steps that it is for, which stands for all of them.
     pub(super) head: Issue,
     pub(super) first: u64,
@@ -44,7 +44,7 @@ pub(super) struct Append {
 }
 
 /// The journal.
-pub(super) struct Journal {
+pub(super) struct IntentJournal {
     place: JournalPlace,
     page_bytes: u64,
     /// The next page to be written, from the first.
@@ -64,7 +64,7 @@ pub(super) struct Journal {
     written: u64,
 }
 
-impl Journal {
+impl IntentJournal {
     pub(super) fn new(place: JournalPlace, page_bytes: u64) -> Self {
         Self {
             place,
@@ -92,7 +92,7 @@ impl Journal {
     }
 
     /// Takes a step that changes the NVRAM; the write that begins, if none is under way.
-    pub(super) fn take<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) -> Option<Append> {
+    pub(super) fn take<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) -> Option<JournalAppend> {
         self.bytes += RECORD;
         match *engine.step(issue) {
             Step::NvCommit { puts, frees } => {
@@ -127,14 +127,14 @@ impl Journal {
     }
 
     /// The write that has this step for its head is done: the steps that are, and the next write.
-    pub(super) fn done(&mut self, head: Issue, done: &mut Vec<Issue>) -> Option<Append> {
+    pub(super) fn done(&mut self, head: Issue, done: &mut Vec<Issue>) -> Option<JournalAppend> {
         debug_assert_eq!(self.under_way.first(), Some(&head), "one write is under way at a time");
         done.append(&mut self.under_way);
         self.written += std::mem::take(&mut self.pages);
         self.next()
     }
 
-    fn next(&mut self) -> Option<Append> {
+    fn next(&mut self) -> Option<JournalAppend> {
         if !self.under_way.is_empty() || self.waiting.is_empty() {
             return None;
         }
@@ -152,7 +152,7 @@ impl Journal {
         }
         let first = self.place.first + self.at;
         self.at += pages;
-        Some(Append { head: self.under_way[0], first, pages: pages as u32 })
+        Some(JournalAppend { head: self.under_way[0], first, pages: pages as u32 })
     }
 
     /// Bytes of all that holds.

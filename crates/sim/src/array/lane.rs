@@ -3,9 +3,9 @@
 
 use destage_plan::{Issue, Nanos};
 
-use super::collections::Announcement;
+use super::collections::CollectionNotice;
 use super::counters::counters;
-use super::device::{Device, DeviceOp, ModelCounts};
+use super::device::{DeviceOp, ModelCounts, VirtualDevice};
 
 counters! {
     /// Work of one device. What it did counts when it is done.
@@ -29,7 +29,7 @@ const END: u32 = u32::MAX;
 /// A step that a command carries out. Those of one command are linked, the command's tag is the
 /// place of the first.
 #[derive(Clone, Copy)]
-struct Waiting {
+struct WaitingStep {
     issue: Issue,
     submitted: Nanos,
     op: DeviceOp,
@@ -41,7 +41,7 @@ struct Waiting {
 
 /// A step for a device.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct AskedStep {
     pub(super) issue: Issue,
     /// The order of issue, from 1.
     pub(super) order: u64,
@@ -52,7 +52,7 @@ pub(super) struct Asked {
 
 /// A command of which the device does not know yet.
 #[derive(Clone, Copy)]
-struct Plugged {
+struct PluggedCommand {
     op: DeviceOp,
     first: u64,
     pages: u32,
@@ -61,12 +61,12 @@ struct Plugged {
 }
 
 /// One of the executor's devices.
-pub(super) struct Lane {
-    device: Device,
+pub(super) struct DeviceLane {
+    device: VirtualDevice,
     alive: bool,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingStep>,
     free: Vec<u32>,
-    plugged: Vec<Plugged>,
+    plugged: Vec<PluggedCommand>,
     counters: DeviceCounters,
     /// Of devices that stood here before.
     retired: ModelCounts,
@@ -79,8 +79,8 @@ pub(super) struct Lane {
     changed: Nanos,
 }
 
-impl Lane {
-    pub(super) fn new(device: Device) -> Self {
+impl DeviceLane {
+    pub(super) fn new(device: VirtualDevice) -> Self {
         Self {
             device,
             alive: true,
@@ -97,7 +97,7 @@ impl Lane {
         }
     }
 
-    pub(super) const fn device(&self) -> &Device {
+    pub(super) const fn device(&self) -> &VirtualDevice {
         &self.device
     }
 
@@ -151,13 +151,13 @@ impl Lane {
 
     /// Takes a step. The device hears of it with [`unplug`](Self::unplug): until then it is joined
     /// with a neighbour as long as both together have at most `merge` pages.
-    pub(super) fn take(&mut self, now: Nanos, asked: Asked, merge: u32) {
-        let Asked { issue, order, mut op, first, pages } = asked;
+    pub(super) fn take(&mut self, now: Nanos, asked: AskedStep, merge: u32) {
+        let AskedStep { issue, order, mut op, first, pages } = asked;
         if op == DeviceOp::WriteFua && !self.device.has_cache() {
             // It makes no difference, and so does not keep neighbours apart.
             op = DeviceOp::Write;
         }
-        let waiting = Waiting { issue, submitted: now, op, pages, next: END, order };
+        let waiting = WaitingStep { issue, submitted: now, op, pages, next: END, order };
         let place = if let Some(place) = self.free.pop() {
             self.waiting[place as usize] = waiting;
             place
@@ -175,7 +175,7 @@ impl Lane {
             last.tail = place;
             last.pages += pages;
         } else {
-            self.plugged.push(Plugged { op, first, pages, head: place, tail: place });
+            self.plugged.push(PluggedCommand { op, first, pages, head: place, tail: place });
         }
     }
 
@@ -202,7 +202,7 @@ impl Lane {
     }
 
     /// Takes what it says then.
-    pub(super) fn announce(&mut self) -> Option<(Nanos, Announcement)> {
+    pub(super) fn announce(&mut self) -> Option<(Nanos, CollectionNotice)> {
         self.device.announce()
     }
 
@@ -270,7 +270,7 @@ impl Lane {
     }
 
     /// Another device stands here.
-    pub(super) fn replace(&mut self, device: Device) {
+    pub(super) fn replace(&mut self, device: VirtualDevice) {
         self.retired = self.retired.plus(&self.device.counts());
         self.device = device;
         self.alive = true;

@@ -1,7 +1,7 @@
 //! Host-side caches over redundant arrays in virtual time: the same controllers that serve real
 //! devices, over device models.
 //!
-//! [`Executor`] carries a controller's steps out; [`ArrayExperiment`] plays a trace against several
+//! [`VirtualExecutor`] carries a controller's steps out; [`ArrayExperiment`] plays a trace against several
 //! of them.
 
 mod bars;
@@ -31,11 +31,11 @@ mod wear;
 
 pub use contents::DeltaLengths;
 pub use debt::{DebtPoint, ParityDebt};
-pub use device::{Device, DeviceOp, DiskResult, DiskWork, FixedTimes, FlashResult, FlashWork, ModelCounts};
+pub use device::{DeviceOp, DiskResult, DiskWork, FixedTimes, FlashResult, FlashWork, ModelCounts, VirtualDevice};
 pub use drive_cache::DriveCacheSetup;
-pub use executor::{CollectionNote, DelayNote, Executor, NextEvent};
+pub use executor::{CollectionNote, DelayNote, NextEvent, VirtualExecutor};
 pub use experiment::{ArrayError, ArrayExperiment, ArrayReport};
-pub use failures::{Injection, InjectionKind};
+pub use failures::{DeviceInjection, InjectionKind};
 pub use host::ArrayHost;
 pub use journal::JournalPlace;
 pub use lane::DeviceCounters;
@@ -45,6 +45,6 @@ pub use result::{
     DegradedResult, DeviceResult, FailureResult, HostCounters, HostResponses, NvramTraffic, OwnFigures, SeriesOverTime,
     SeriesPoint, StepCounts,
 };
-pub use setup::{ArraySetup, DeviceSetup, Service, SetupError};
+pub use setup::{ArrayService, ArraySetup, DeviceSetup, SetupError};
 pub use times::StepTimes;
 pub use wear::CacheWear;

@@ -3,19 +3,19 @@
 use destage_cache::{CollectionRounds, ServedTier};
 use destage_plan::{ClaimWait, Class, Dev, Nanos};
 
-use super::bars::Bars;
-use super::debt::Debt;
+use super::bars::CollectionBars;
+use super::debt::StaleRowDebt;
 use super::device::ModelCounts;
-use super::executor::Executor;
-use super::failures::Failure;
+use super::executor::VirtualExecutor;
+use super::failures::DeviceFailure;
 use super::lane::DeviceCounters;
-use super::overlap::Overlap;
+use super::overlap::CollectionOverlap;
 use super::result::{ArrayTraffic, CacheMoment, HostCounters, NvramTraffic, StepCounts};
-use crate::measure::{Latency, PerVolume, Saturation, Series, WearClass};
+use crate::measure::{LatencyHistogram, PerVolume, SaturationCause, TimeSeries, WearClass};
 
 /// What a run counted up to a moment.
 #[derive(Clone)]
-pub(super) struct Totals {
+pub(super) struct RunTotals {
     pub(super) traffic: ArrayTraffic,
     pub(super) cache: Option<CacheMoment>,
     pub(super) steps: StepCounts,
@@ -30,7 +30,7 @@ pub(super) struct Totals {
 }
 
 /// What a run found, before it is written down.
-pub(super) struct Outcomes {
+pub(super) struct ArrayOutcomes {
     pub(super) counters: HostCounters,
     pub(super) warmup_requests: u64,
     pub(super) measured: bool,
@@ -41,28 +41,28 @@ pub(super) struct Outcomes {
     pub(super) replay_delay: Option<Nanos>,
     pub(super) served: Nanos,
     pub(super) end: Nanos,
-    pub(super) saturated: Option<Saturation>,
+    pub(super) saturated: Option<SaturationCause>,
     /// By [`Op`].
-    pub(super) responses: [Latency; 4],
-    /// By [`Phase`](super::failures::Phase).
-    pub(super) phases: [Latency; 3],
+    pub(super) responses: [LatencyHistogram; 4],
+    /// By [`RedundancyPhase`](super::failures::Phase).
+    pub(super) phases: [LatencyHistogram; 3],
     pub(super) degraded_time: Nanos,
     pub(super) rebuild_time: Nanos,
-    pub(super) failures: Vec<Failure>,
-    pub(super) series: Series,
+    pub(super) failures: Vec<DeviceFailure>,
+    pub(super) series: TimeSeries,
     /// Up to the last answer.
-    pub(super) overlap: Overlap,
-    pub(super) bars: Bars,
+    pub(super) overlap: CollectionOverlap,
+    pub(super) bars: CollectionBars,
     /// Up to the end.
-    pub(super) debt: Option<Debt>,
+    pub(super) debt: Option<StaleRowDebt>,
     /// Of each volume, if that was asked for.
     pub(super) volumes: Option<PerVolume>,
     pub(super) delayed_requests: u64,
     pub(super) delayed_time: Nanos,
     /// Before the measured part, at its last answer, and at the end.
-    pub(super) before: Totals,
-    pub(super) answered: Totals,
-    pub(super) after: Totals,
+    pub(super) before: RunTotals,
+    pub(super) answered: RunTotals,
+    pub(super) after: RunTotals,
     pub(super) longest_queues: Vec<u64>,
     pub(super) parallelism: Vec<u32>,
     /// Of the SSDs.
@@ -70,7 +70,7 @@ pub(super) struct Outcomes {
     pub(super) open_rows: u64,
 }
 
-impl Outcomes {
+impl ArrayOutcomes {
     /// ∫ outstanding requests dt from the first measured arrival to the last answer.
     pub(super) fn area(&self) -> u128 {
         self.answered.area - self.before.area
@@ -78,11 +78,11 @@ impl Outcomes {
 }
 
 /// What was counted until now.
-pub(super) fn totals(executor: &Executor<Box<dyn ServedTier>>, area: u128) -> Totals {
+pub(super) fn totals(executor: &VirtualExecutor<Box<dyn ServedTier>>, area: u128) -> RunTotals {
     let controller = executor.controller();
     let out = executor.engine().out();
     let (nvram_busy, compute_busy) = executor.busy();
-    Totals {
+    RunTotals {
         traffic: controller.array().stats().into(),
         cache: controller.counts().map(|counts| CacheMoment { pages: counts.into(), figures: controller.figures() }),
         steps: out.counts().into(),

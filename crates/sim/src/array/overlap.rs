@@ -23,7 +23,7 @@ record! {
 
 /// Counts slices by the number of members that collect in them.
 #[derive(Clone, Debug)]
-pub(super) struct Overlap {
+pub(super) struct CollectionOverlap {
     start: Nanos,
     /// Who collects now, and who has in the present slice.
     active: DevSet,
@@ -33,7 +33,7 @@ pub(super) struct Overlap {
     by_members: Vec<u64>,
 }
 
-impl Overlap {
+impl CollectionOverlap {
     pub(super) fn new(members: u8) -> Self {
         Self {
             start: Nanos::ZERO,
@@ -100,7 +100,7 @@ mod tests {
     use destage_plan::Dev;
 
     fn of(members: u8, start: u64, end: u64, intervals: &[(u8, u64, u64)]) -> OverlapResult {
-        let mut overlap = Overlap::new(members);
+        let mut overlap = CollectionOverlap::new(members);
         let mut notes: Vec<_> = intervals
             .iter()
             .flat_map(|&(dev, from, to)| [(from, dev, true), (to, dev, false)])

@@ -6,7 +6,7 @@ use destage_raid::Geometry;
 
 use super::experiment::{ArrayCombination, ArrayError, ArrayExperiment};
 use super::lane::DeviceCounters;
-use super::outcomes::Outcomes;
+use super::outcomes::ArrayOutcomes;
 use super::result::{
     ArrayResult, ArrayShape, CacheTraffic, ClaimResult, CollectionSpan, CollectionsResult, DegradedResult,
     DeviceResult, FailureResult, HostResponseClass, HostResponses, SeriesOverTime, SeriesPoint,
@@ -14,7 +14,9 @@ use super::result::{
 use super::setup::{DeviceSetup, SetupError};
 use super::wear::CacheWear;
 use crate::experiment::PassEnd;
-use crate::measure::{Latency, ParamValue, ResultVersion, Series, VolumeFigures, distribution, per_second, ratio};
+use crate::measure::{
+    LatencyHistogram, ParamValue, ResultVersion, TimeSeries, VolumeFigures, distribution, per_second, ratio,
+};
 
 /// Names the option with which all blocks of a trace lie on an array, if it has room for them.
 const FITS: &str = "--lba-overflow compact";
@@ -28,7 +30,7 @@ impl ArrayExperiment {
         &self,
         combination: &ArrayCombination,
         geometry: &Geometry,
-        outcomes: Outcomes,
+        outcomes: ArrayOutcomes,
         end: &PassEnd,
     ) -> Result<ArrayResult, ArrayError> {
         let &ArrayCombination { ref policy, cache, scheduler } = combination;
@@ -117,7 +119,7 @@ impl ArrayExperiment {
     fn cache_wear(
         &self,
         policy: &HostCacheSpec,
-        outcomes: &Outcomes,
+        outcomes: &ArrayOutcomes,
         geometry: &Geometry,
         served: Nanos,
     ) -> Option<CacheWear> {
@@ -131,8 +133,8 @@ impl ArrayExperiment {
         Some(CacheWear::of(endurance, pages * self.replay.geometry.page_bytes(), served.0))
     }
 
-    fn devices(&self, outcomes: &Outcomes, geometry: &Geometry, served: Nanos) -> Vec<DeviceResult> {
-        let Outcomes { before, answered, after, .. } = outcomes;
+    fn devices(&self, outcomes: &ArrayOutcomes, geometry: &Geometry, served: Nanos) -> Vec<DeviceResult> {
+        let ArrayOutcomes { before, answered, after, .. } = outcomes;
         let moments = before.devices.iter().zip(&answered.devices).zip(&after.devices);
         let all = moments.enumerate().map(|(index, ((before, answered), after))| {
             let setup = if index < usize::from(geometry.members()) { &self.member } else { &self.cache_device };
@@ -170,7 +172,7 @@ fn mean(area: u128, time: Nanos) -> Option<f64> {
     (time > Nanos::ZERO).then(|| area as f64 / time.0 as f64)
 }
 
-fn responses(by_op: &[Latency; 4]) -> HostResponses {
+fn responses(by_op: &[LatencyHistogram; 4]) -> HostResponses {
     let of = |op: Op| &by_op[op as usize];
     let mut all = of(Op::Read).clone();
     all.add(of(Op::Write));
@@ -187,7 +189,7 @@ fn responses(by_op: &[Latency; 4]) -> HostResponses {
     }
 }
 
-fn claims(outcomes: &Outcomes) -> Vec<ClaimResult> {
+fn claims(outcomes: &ArrayOutcomes) -> Vec<ClaimResult> {
     let all = Class::ALL.iter().zip(outcomes.after.waits.iter().zip(&outcomes.before.waits));
     let result =
         |(class, (after, before)): (&Class, (&destage_plan::ClaimWait, &destage_plan::ClaimWait))| ClaimResult {
@@ -200,7 +202,7 @@ fn claims(outcomes: &Outcomes) -> Vec<ClaimResult> {
     all.map(result).collect()
 }
 
-fn collections(outcomes: &Outcomes, geometry: &Geometry) -> Option<CollectionsResult> {
+fn collections(outcomes: &ArrayOutcomes, geometry: &Geometry) -> Option<CollectionsResult> {
     outcomes.wear.iter().flatten().next()?;
     let rounds = outcomes.after.rounds.zip(outcomes.before.rounds);
     let (bars, spans) = outcomes.bars.clone().result();
@@ -223,12 +225,12 @@ fn collections(outcomes: &Outcomes, geometry: &Geometry) -> Option<CollectionsRe
     })
 }
 
-fn degraded(outcomes: &Outcomes, geometry: &Geometry) -> Option<DegradedResult> {
+fn degraded(outcomes: &ArrayOutcomes, geometry: &Geometry) -> Option<DegradedResult> {
     if outcomes.failures.is_empty() {
         return None;
     }
     let [healthy, degraded, rebuilding] = &outcomes.phases;
-    let summary = |latency: &Latency| latency.summary().filter(|_| outcomes.saturated.is_none());
+    let summary = |latency: &LatencyHistogram| latency.summary().filter(|_| outcomes.saturated.is_none());
     let failures = outcomes.failures.iter().map(|failure| FailureResult {
         device: device_name(failure.dev.index(), geometry),
         failed_at: failure.failed.0,
@@ -246,7 +248,7 @@ fn degraded(outcomes: &Outcomes, geometry: &Geometry) -> Option<DegradedResult> 
     })
 }
 
-fn series(series: &Series, start: Nanos) -> SeriesOverTime {
+fn series(series: &TimeSeries, start: Nanos) -> SeriesOverTime {
     let bins = series.bins().iter().map(SeriesPoint::from);
     SeriesOverTime { start: start.0, width: series.width().0, bins: bins.collect() }
 }

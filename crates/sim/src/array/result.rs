@@ -17,8 +17,8 @@ use super::lane::DeviceCounters;
 use super::overlap::OverlapResult;
 use super::wear::CacheWear;
 use crate::measure::{
-    FieldDoc, LatencySummary, ParamValue, ResultVersion, RunContext, Saturation, SeriesBin, VolumeResult, WearClass,
-    record,
+    FieldDoc, LatencySummary, ParamValue, ResultVersion, RunContext, SaturationCause, SeriesBin, VolumeResult,
+    WearClass, record,
 };
 
 record! {
@@ -366,7 +366,7 @@ record! {
         requests_per_second: Option<f64> ["1/s"] "(requests - failed_requests) / served_time; null where no time passed",
         host_bytes_per_second: Option<f64> ["B/s"] "(host_bytes_read + host_bytes_written) / served_time; null where no time passed or requests failed",
         mean_outstanding: Option<f64> ["1"] "requests without an answer, averaged over served_time; null where no time passed",
-        saturated: Option<Saturation> ["-"] "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
+        saturated: Option<SaturationCause> ["-"] "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
         response: Option<HostResponses> ["-"] "response times of requests that did not fail; null when saturated" = HostResponses,
         traffic: ArrayTraffic ["-"] "pages that the array moved" = ArrayTraffic,
         hit_ratio: Option<f64> ["1"] "(read_hits + write_hits) / all pages that the cache was asked for; null without a cache or accesses"

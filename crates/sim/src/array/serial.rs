@@ -7,7 +7,7 @@ use destage_plan::{Issue, Nanos};
 
 /// What becomes of a step when its turn is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum AfterTurn {
     /// It is done.
     Done,
     /// Its source has been read; now it is carried out.
@@ -16,16 +16,16 @@ pub(super) enum Then {
 
 /// A server of one queue.
 #[derive(Debug, Default)]
-pub(super) struct Serial {
-    queue: VecDeque<(Nanos, Issue, Then)>,
+pub(super) struct SerialServer {
+    queue: VecDeque<(Nanos, Issue, AfterTurn)>,
     busy_until: Nanos,
     busy: Nanos,
 }
 
-impl Serial {
+impl SerialServer {
     /// Takes a step that needs so long; whether it is done at once, since it needs no time and
     /// nothing is before it.
-    pub(super) fn take(&mut self, now: Nanos, time: Nanos, issue: Issue, then: Then) -> bool {
+    pub(super) fn take(&mut self, now: Nanos, time: Nanos, issue: Issue, then: AfterTurn) -> bool {
         if time == Nanos::ZERO && self.queue.is_empty() {
             return true;
         }
@@ -41,7 +41,7 @@ impl Serial {
     }
 
     /// Takes the first of the queue.
-    pub(super) fn complete(&mut self) -> Option<(Nanos, Issue, Then)> {
+    pub(super) fn complete(&mut self) -> Option<(Nanos, Issue, AfterTurn)> {
         self.queue.pop_front()
     }
 

@@ -8,11 +8,11 @@ use destage_plan::{Dev, Nanos, PageGeometry, Row, SECTOR_BYTES, Shape, ShapeErro
 use destage_raid::array::{ArrayConfig, ArrayError, DurabilityMode, ParityMethod};
 use destage_raid::{ArrayGeometryError, Geometry, MAX_DEVICES, ParityLayout, RaidLevel, StripeCacheSize};
 
-use super::device::{Device, FixedTimes};
+use super::device::{FixedTimes, VirtualDevice};
 use super::journal::{self, JournalPlace};
 use super::times::StepTimes;
-use crate::disk::{Disk, DiskError, DiskProfile, Scheduler};
-use crate::experiment::Stop;
+use crate::disk::{DiskError, DiskProfile, DiskScheduler, SimulatedDisk};
+use crate::experiment::StopSignal;
 use crate::ssd::{self, Ftl, Ssd, SsdConfig, SsdShape, StartState};
 
 /// Level, layout and size of an array.
@@ -75,7 +75,7 @@ impl DeviceSetup {
 
 /// How an array is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Service {
+pub struct ArrayService {
     /// How parity is updated.
     pub parity: ParityMethod,
     /// What is promised of acknowledged writes.
@@ -101,7 +101,7 @@ pub struct Service {
     pub journal: Option<u64>,
 }
 
-impl Default for Service {
+impl Default for ArrayService {
     /// As md would, with 4,096 fragments at a time.
     fn default() -> Self {
         Self {
@@ -335,17 +335,21 @@ fn layouts(level: RaidLevel) -> String {
 }
 
 /// Makes devices of one kind.
-pub(super) enum Workshop {
-    Disk { disk: Disk, rotation: Nanos, synchronised: bool },
+pub(super) enum DeviceFactory {
+    Disk { disk: SimulatedDisk, rotation: Nanos, synchronised: bool },
     Ssd { shape: SsdShape, start: StartState, aged: Option<Box<Ssd>> },
     Fixed(FixedTimes),
 }
 
-impl Workshop {
-    pub(super) fn new(setup: &DeviceSetup, geometry: PageGeometry, scheduler: Scheduler) -> Result<Self, SetupError> {
+impl DeviceFactory {
+    pub(super) fn new(
+        setup: &DeviceSetup,
+        geometry: PageGeometry,
+        scheduler: DiskScheduler,
+    ) -> Result<Self, SetupError> {
         Ok(match setup {
             DeviceSetup::Disk { profile, synchronised } => Self::Disk {
-                disk: Disk::new(profile, scheduler)?,
+                disk: SimulatedDisk::new(profile, scheduler)?,
                 rotation: profile.rotation,
                 synchronised: *synchronised,
             },
@@ -357,7 +361,7 @@ impl Workshop {
     }
 
     /// Ages an SSD once for all that are made, unless it is told to end.
-    pub(super) fn prepare(&mut self, stop: Option<&Stop>) {
+    pub(super) fn prepare(&mut self, stop: Option<&StopSignal>) {
         if let Self::Ssd { shape, start, aged } = self
             && start.takes_long()
         {
@@ -383,16 +387,16 @@ impl Workshop {
     }
 
     /// Device `index` of `of`, as it is at the beginning or, `fresh`, as a replacement is.
-    pub(super) fn make(&self, index: u32, of: u32, pages: u64, page_bytes: u64, fresh: bool) -> Device {
+    pub(super) fn make(&self, index: u32, of: u32, pages: u64, page_bytes: u64, fresh: bool) -> VirtualDevice {
         match self {
             Self::Disk { disk, rotation, synchronised } => {
                 let phase = if *synchronised { 0 } else { rotation.0 * u64::from(index) / u64::from(of.max(1)) };
-                Device::disk(disk.clone(), page_bytes, Nanos(phase))
+                VirtualDevice::disk(disk.clone(), page_bytes, Nanos(phase))
             }
-            Self::Ssd { shape, .. } if fresh => Device::new_ssd(shape.clone(), StartState::Empty),
-            Self::Ssd { aged: Some(aged), .. } => Device::ssd(Ssd::clone(aged)),
-            Self::Ssd { shape, start, aged: None } => Device::new_ssd(shape.clone(), *start),
-            Self::Fixed(times) => Device::fixed(*times, pages),
+            Self::Ssd { shape, .. } if fresh => VirtualDevice::new_ssd(shape.clone(), StartState::Empty),
+            Self::Ssd { aged: Some(aged), .. } => VirtualDevice::ssd(Ssd::clone(aged)),
+            Self::Ssd { shape, start, aged: None } => VirtualDevice::new_ssd(shape.clone(), *start),
+            Self::Fixed(times) => VirtualDevice::fixed(*times, pages),
         }
     }
 }
@@ -444,7 +448,7 @@ pub(super) fn shape(geometry: &Geometry, page: u64) -> Result<Shape, SetupError>
     Shape::new(page, SECTOR_BYTES, stripe, stripe, geometry.data_pages()).map_err(SetupError::Shape)
 }
 
-impl Service {
+impl ArrayService {
     fn config(&self, geometry: Geometry, page_bytes: u64) -> ArrayConfig {
         let mut config = ArrayConfig::new(geometry);
         config.page_bytes = page_bytes as u32;

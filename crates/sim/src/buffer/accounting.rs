@@ -1,12 +1,12 @@
 //! What a run counts of accesses and evictions.
 
-use destage_policy::buffer::{Access, AccessOutcome, EvictionKind, Evictions};
+use destage_policy::buffer::{AccessOutcome, EvictionKind, Evictions, PageAccess};
 
 use super::result::BufferCounters;
 
 /// Which counters an eviction belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum EvictionPhase {
     Run,
     /// After a collection.
     Destage,
@@ -17,7 +17,7 @@ pub(super) enum Phase {
 
 /// Victims that a phase wrote, and what their blocks lacked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Victims {
+pub(super) struct WrittenVictims {
     /// Those that held dirty pages.
     pub(super) dirty: u64,
     /// Pages that the blocks of these lacked.
@@ -39,25 +39,25 @@ fn counters() -> BufferCounters {
 }
 
 /// The counters of a run, with what they need to know of victims that have not left altogether.
-pub(super) struct Accounting {
+pub(super) struct RunAccounting {
     pub(super) counters: BufferCounters,
-    pub(super) victims: Victims,
-    pub(super) flush_victims: Victims,
-    pub(super) drain_victims: Victims,
+    pub(super) victims: WrittenVictims,
+    pub(super) flush_victims: WrittenVictims,
+    pub(super) drain_victims: WrittenVictims,
     /// Pages of a whole victim: of a block, or one.
     pages_per_victim: u32,
     /// Pages that have left of victims that have not left altogether, and whether some were dirty.
     leaving: (u32, bool),
 }
 
-impl Accounting {
+impl RunAccounting {
     /// Nothing is counted yet.
     pub(super) fn new(pages_per_victim: u32) -> Self {
         Self {
             counters: counters(),
-            victims: Victims::default(),
-            flush_victims: Victims::default(),
-            drain_victims: Victims::default(),
+            victims: WrittenVictims::default(),
+            flush_victims: WrittenVictims::default(),
+            drain_victims: WrittenVictims::default(),
             pages_per_victim,
             leaving: (0, false),
         }
@@ -70,7 +70,7 @@ impl Accounting {
 
     /// Counts one page access.
     #[inline]
-    pub(super) fn accessed(&mut self, access: Access, outcome: AccessOutcome) {
+    pub(super) fn accessed(&mut self, access: PageAccess, outcome: AccessOutcome) {
         let c = &mut self.counters;
         if access.write {
             c.write_pages += 1;
@@ -114,35 +114,35 @@ impl Accounting {
 
     /// Counts what leaves.
     #[inline]
-    pub(super) fn evicted(&mut self, phase: Phase, out: &Evictions) {
+    pub(super) fn evicted(&mut self, phase: EvictionPhase, out: &Evictions) {
         let c = &mut self.counters;
-        let (mut clean, mut ignored) = (0, Victims::default());
+        let (mut clean, mut ignored) = (0, WrittenVictims::default());
         let (evictions, dirty, pads, drops, victims) = match phase {
-            Phase::Run => {
+            EvictionPhase::Run => {
                 (&mut c.evictions, &mut c.dirty_pages_flushed, &mut c.pad_reads, &mut c.clean_drops, &mut self.victims)
             }
-            Phase::Destage => (
+            EvictionPhase::Destage => (
                 &mut c.destage_evictions,
                 &mut c.destage_pages_flushed,
                 &mut c.destage_pad_reads,
                 &mut clean,
                 &mut ignored,
             ),
-            Phase::Flush => (
+            EvictionPhase::Flush => (
                 &mut c.flush_evictions,
                 &mut c.flush_pages_flushed,
                 &mut c.flush_pad_reads,
                 &mut clean,
                 &mut self.flush_victims,
             ),
-            Phase::Drain => (
+            EvictionPhase::Drain => (
                 &mut c.drain_evictions,
                 &mut c.drain_pages_flushed,
                 &mut c.drain_pad_reads,
                 &mut clean,
                 &mut self.drain_victims,
             ),
-            Phase::Trim => {
+            EvictionPhase::Trim => {
                 c.trimmed_pages += out.groups().map(|(group, _)| u64::from(group.len())).sum::<u64>();
                 return;
             }
@@ -150,7 +150,7 @@ impl Accounting {
         // Victims that leave page by page, a few of several at a time, end in another call than
         // they begin.
         let (mut left_pages, mut left_dirty) =
-            if phase == Phase::Run { std::mem::take(&mut self.leaving) } else { (0, false) };
+            if phase == EvictionPhase::Run { std::mem::take(&mut self.leaving) } else { (0, false) };
         let mut all_pages = 0;
         for (group, _) in out.groups() {
             let pages = group.len();
@@ -171,7 +171,7 @@ impl Accounting {
                 // Several victims that end together are taken to be alike.
                 let ended = u64::from(group.units);
                 *evictions += ended;
-                if phase == Phase::Run {
+                if phase == EvictionPhase::Run {
                     let size = (left_pages / group.units).min(self.pages_per_victim);
                     c.eviction_sizes[size_class(size)] += ended;
                 }
@@ -183,7 +183,7 @@ impl Accounting {
                 (left_pages, left_dirty) = (0, false);
             }
         }
-        if phase == Phase::Run {
+        if phase == EvictionPhase::Run {
             c.evicted_pages += all_pages;
             self.leaving = (left_pages, left_dirty);
         }

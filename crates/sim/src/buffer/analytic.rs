@@ -5,7 +5,7 @@ use destage_plan::Nanos;
 use destage_policy::buffer::EvictionUnit;
 
 use super::result::{AnalyticResult, FlashCounters};
-use super::run::Outcomes;
+use super::run::BufferOutcomes;
 
 /// The model's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl AnalyticConfig {
         &self,
         granularity: EvictionUnit,
         pages_per_block: u32,
-        outcomes: &Outcomes,
+        outcomes: &BufferOutcomes,
     ) -> (FlashCounters, AnalyticResult) {
         let c = &outcomes.counters;
         let transfer = if self.include_transfer { self.transfer } else { Nanos::ZERO };
@@ -86,15 +86,15 @@ impl AnalyticConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::accounting::Victims;
+    use crate::buffer::accounting::WrittenVictims;
     use crate::buffer::{BufferCounters, SeriesResult};
 
-    fn outcomes(blocks: u64, missing: u64, bytes: u64) -> Outcomes {
-        Outcomes {
+    fn outcomes(blocks: u64, missing: u64, bytes: u64) -> BufferOutcomes {
+        BufferOutcomes {
             counters: BufferCounters { host_bytes_written: bytes, ..BufferCounters::default() },
-            victims: Victims { dirty: blocks, missing_pages: missing },
-            flush_victims: Victims::default(),
-            drain_victims: Victims::default(),
+            victims: WrittenVictims { dirty: blocks, missing_pages: missing },
+            flush_victims: WrittenVictims::default(),
+            drain_victims: WrittenVictims::default(),
             warmup_requests: 0,
             measured: true,
             simulated_time: Nanos::ZERO,

@@ -8,29 +8,29 @@
 use std::collections::VecDeque;
 
 use destage_plan::{Element, Nanos, PageNo};
-use destage_policy::buffer::Wait;
+use destage_policy::buffer::FrameWait;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::done::Done;
+use super::done::DoneTime;
 
 /// The programs that have not begun.
 #[derive(Debug)]
-pub(super) struct Background {
+pub(super) struct BackgroundPrograms {
     /// Per element, the oldest first.
-    queues: Vec<VecDeque<Program>>,
+    queues: Vec<VecDeque<QueuedProgram>>,
     /// The groups that have programs in the queues, by number, and the numbers that are not in use.
-    groups: Vec<Group>,
+    groups: Vec<ProgramGroup>,
     unused: Vec<u32>,
     /// Pages in the queues: each is there once.
-    waiting: HashMap<PageNo, Place, FixedState>,
+    waiting: HashMap<PageNo, ProgramPlace, FixedState>,
     /// Number of the next program.
     next: u64,
 }
 
 /// A program that has not begun.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Program {
+pub(super) struct QueuedProgram {
     number: u64,
     group: u32,
     /// The page.
@@ -45,24 +45,24 @@ pub(super) struct Program {
 
 /// Where a page waits.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ProgramPlace {
     element: Element,
     kept: bool,
 }
 
 /// Programs whose frames are free together or one by one.
 #[derive(Clone, Copy, Debug)]
-struct Group {
-    wait: Wait,
+struct ProgramGroup {
+    wait: FrameWait,
     /// The pages stay in the buffer, clean.
     kept: bool,
     left: u32,
     /// Frames that are free after the last program.
     frames: u32,
-    last: Done,
+    last: DoneTime,
 }
 
-impl Background {
+impl BackgroundPrograms {
     /// Nothing waits.
     pub(super) fn new(elements: u32) -> Self {
         Self {
@@ -91,8 +91,8 @@ impl Background {
     }
 
     /// Begins a group; its programs follow.
-    pub(super) fn begin(&mut self, wait: Wait, kept: bool) -> u32 {
-        let group = Group { wait, kept, left: 0, frames: 0, last: Done::default() };
+    pub(super) fn begin(&mut self, wait: FrameWait, kept: bool) -> u32 {
+        let group = ProgramGroup { wait, kept, left: 0, frames: 0, last: DoneTime::default() };
         if let Some(number) = self.unused.pop() {
             self.groups[number as usize] = group;
             return number;
@@ -114,8 +114,8 @@ impl Background {
         let own = &mut self.groups[group as usize];
         own.left += 1;
         own.frames += u32::from(!pad && !own.kept);
-        self.waiting.insert(page, Place { element, kept: own.kept });
-        self.queues[element.index()].push_back(Program { number: self.next, group, page, channel, ready, pad });
+        self.waiting.insert(page, ProgramPlace { element, kept: own.kept });
+        self.queues[element.index()].push_back(QueuedProgram { number: self.next, group, page, channel, ready, pad });
         self.next += 1;
     }
 
@@ -125,21 +125,21 @@ impl Background {
     }
 
     /// Takes the element's next program.
-    pub(super) fn pop(&mut self, element: Element) -> Option<Program> {
+    pub(super) fn pop(&mut self, element: Element) -> Option<QueuedProgram> {
         let program = self.queues[element.index()].pop_front()?;
         self.waiting.remove(&program.page);
         Some(program)
     }
 
     /// Takes the oldest program of all.
-    pub(super) fn pop_oldest(&mut self) -> Option<Program> {
+    pub(super) fn pop_oldest(&mut self) -> Option<QueuedProgram> {
         let fronts = (0..).zip(&self.queues).filter_map(|(i, queue)| Some((queue.front()?.number, i)));
         let (_, element) = fronts.min()?;
         self.pop(Element(element))
     }
 
     /// Takes the program of this page, if it waits here.
-    pub(super) fn take(&mut self, page: PageNo) -> Option<Program> {
+    pub(super) fn take(&mut self, page: PageNo) -> Option<QueuedProgram> {
         let place = self.waiting.remove(&page)?;
         let queue = &mut self.queues[place.element.index()];
         let at = queue.iter().position(|program| program.page == page)?;
@@ -147,14 +147,14 @@ impl Background {
     }
 
     /// A program that was taken is done at `done`: the frames that it frees, and from when on.
-    pub(super) fn end(&mut self, program: &Program, done: Done) -> Option<(Done, u32)> {
+    pub(super) fn end(&mut self, program: &QueuedProgram, done: DoneTime) -> Option<(DoneTime, u32)> {
         let group = &mut self.groups[program.group as usize];
         group.left -= 1;
         group.last = group.last.max(done);
         let ended = group.left == 0;
         let freed = match group.wait {
-            Wait::Any => (!program.pad && !group.kept).then_some((done, 1)),
-            Wait::All => (ended && group.frames > 0).then_some((group.last, group.frames)),
+            FrameWait::Any => (!program.pad && !group.kept).then_some((done, 1)),
+            FrameWait::All => (ended && group.frames > 0).then_some((group.last, group.frames)),
         };
         if ended {
             self.unused.push(program.group);

@@ -2,7 +2,7 @@
 
 use destage_plan::Nanos;
 
-use crate::input::{HostModel, Subpage, TrimMode, Warmup};
+use crate::input::{HostModel, SubpageWrites, TrimMode, WarmupPart};
 
 /// What a host flush does. FUA follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -18,7 +18,7 @@ pub enum FlushMode {
 /// When room is made for the pages of a request that come into the buffer (specs §10.7, E14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Admission {
+pub enum AdmissionOrder {
     /// For each of them when its turn comes, so that a page may push out what came in before it
     /// with the same request.
     #[default]
@@ -38,11 +38,11 @@ pub struct RunConfig {
     /// Discards.
     pub trim: TrimMode,
     /// Partial pages.
-    pub subpage: Subpage,
+    pub subpage: SubpageWrites,
     /// Room for requests of several pages.
-    pub admission: Admission,
+    pub admission: AdmissionOrder,
     /// What is not measured.
-    pub warmup: Warmup,
+    pub warmup: WarmupPart,
     /// Outstanding requests at which an open-loop run is saturated.
     pub max_backlog: u64,
     /// Copying a page between host and buffer.

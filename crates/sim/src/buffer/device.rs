@@ -6,7 +6,7 @@ use destage_policy::buffer::{DeviceView, NoDevice};
 use crate::ssd::Ssd;
 
 /// A device below the buffer.
-pub(super) trait Device: DeviceView + Send {
+pub(super) trait BufferDevice: DeviceView + Send {
     /// Whether operations take time; if not, response times are not computed.
     const TIMED: bool;
     fn set_now(&mut self, now: Nanos);
@@ -43,7 +43,7 @@ pub(super) trait Device: DeviceView + Send {
     fn ssd(&self) -> Option<&Ssd>;
 }
 
-impl Device for NoDevice {
+impl BufferDevice for NoDevice {
     const TIMED: bool = false;
     fn set_now(&mut self, _now: Nanos) {}
     fn read(&mut self, now: Nanos, _page: PageNo) -> Nanos {
@@ -76,7 +76,7 @@ impl Device for NoDevice {
     }
 }
 
-impl Device for Ssd {
+impl BufferDevice for Ssd {
     const TIMED: bool = true;
     #[inline]
     fn set_now(&mut self, now: Nanos) {

@@ -4,14 +4,14 @@ use destage_plan::Nanos;
 
 /// When something is done, and whether it waited for a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct DoneTime {
     /// When.
     pub(super) at: Nanos,
     /// Whether a collection stood between its issue and its end.
     pub(super) gc: bool,
 }
 
-impl Done {
+impl DoneTime {
     /// Done at `at`, whatever collections do.
     #[inline]
     pub(super) const fn undelayed(at: Nanos) -> Self {

@@ -3,22 +3,23 @@
 use std::cell::RefCell;
 
 use super::analytic::AnalyticConfig;
-use super::config::{Admission, RunConfig};
+use super::config::{AdmissionOrder, RunConfig};
 use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResult, RunResult, SsdResult};
-use super::run::{Job, Outcomes, Simulation};
-use super::watch::{self, Watch};
+use super::run::{BufferOutcomes, BufferRun, RunJob};
+use super::watch::{self, RunWatch};
 use crate::experiment::{
-    self, Capacity, Consume, ExperimentError, OpenTrace, PassEnd, Resources, Runs, ShowProgress, Stop, Sweep,
-    TraceReplay,
+    self, ConsumeFeeds, DeviceCapacity, ExperimentError, ExperimentRuns, OpenTrace, PassEnd, RunResources,
+    RunSelection, ShowProgress, StopSignal, TraceReplay,
 };
-use crate::input::{Feed, Feeder, LbaOverflow, PageSpace};
+use crate::input::{FeedBuilder, LbaOverflow, PageSpace, RequestFeed};
 use crate::measure::{
-    Finding, ParamValue, RequestLog, ResultVersion, VolumeFigures, WearClass, per_second, ratio, variation,
+    ParamValue, RequestLog, ResultVersion, RunFinding, VolumeFigures, WearClass, per_second, ratio, variation,
 };
-use crate::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};
+use crate::ssd::{ElementCounters, Ftl, PageAllocation, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{
-    self, Buffer, BufferConfig, Built, EvictionUnit, ForeignPolicy, NoDevice, PolicyError, PolicyInfo, Visitor,
+    self, BufferConfig, BufferPolicy, BuiltPolicy, EvictionUnit, ForeignPolicy, NoDevice, PolicyError, PolicyInfo,
+    PolicyVisitor,
 };
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
@@ -42,7 +43,7 @@ pub enum DeviceConfig {
 
 /// Everything that decides about the results of an experiment.
 #[derive(Clone, Debug)]
-pub struct Experiment {
+pub struct BufferExperiment {
     /// How the trace is replayed.
     pub replay: TraceReplay,
     /// The policies.
@@ -59,7 +60,7 @@ pub struct Experiment {
 
 /// What an experiment brought.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct ExperimentReport {
     /// One per policy and size, sizes in the inner loop; of a policy without a size one.
     pub results: Vec<RunResult>,
     /// Requests read, for rates.
@@ -119,28 +120,28 @@ pub enum SimError {
 }
 
 /// A job and what its result needs beside what it finds.
-struct Planned {
+struct PlannedJob {
     policy: String,
     params: Vec<ParamValue>,
     granularity: EvictionUnit,
     cache_bytes: Option<u64>,
-    job: Box<dyn Job>,
+    job: Box<dyn RunJob>,
 }
 
-impl Consume for Planned {
-    type Outcomes = Outcomes;
+impl ConsumeFeeds for PlannedJob {
+    type Outcomes = BufferOutcomes;
 
-    fn feed(&mut self, feed: &Feed, stop: Option<&Stop>) {
+    fn feed(&mut self, feed: &RequestFeed, stop: Option<&StopSignal>) {
         self.job.feed(feed, stop);
     }
 
-    fn finish(&mut self, _: Option<&Stop>, _: &(dyn Fn(f64) + Sync)) -> Outcomes {
+    fn finish(&mut self, _: Option<&StopSignal>, _: &(dyn Fn(f64) + Sync)) -> BufferOutcomes {
         self.job.finish()
     }
 }
 
 /// Wraps a policy into a run over the configured device.
-struct Build<'a> {
+struct BuildRun<'a> {
     config: RunConfig,
     ssd: Option<MakeSsd<'a>>,
 }
@@ -149,7 +150,7 @@ struct Build<'a> {
 #[derive(Clone, Copy)]
 enum MakeSsd<'a> {
     /// Made from its shape.
-    New(&'a SsdShape, StartState, Option<&'a Stop>),
+    New(&'a SsdShape, StartState, Option<&'a StopSignal>),
     /// A copy of one that took long to age.
     Copy(&'a Ssd),
 }
@@ -163,27 +164,27 @@ impl MakeSsd<'_> {
     }
 }
 
-impl Visitor for Build<'_> {
-    type Out = (Box<dyn Job>, Built);
+impl PolicyVisitor for BuildRun<'_> {
+    type Out = (Box<dyn RunJob>, BuiltPolicy);
 
-    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) -> Self::Out {
-        let job: Box<dyn Job> = match self.ssd {
-            Some(ssd) => Box::new(Simulation::new(self.config, built.unit, buffer, ssd.make())),
-            None => Box::new(Simulation::new(self.config, built.unit, buffer, NoDevice)),
+    fn visit<B: BufferPolicy + Send + 'static>(self, buffer: B, built: BuiltPolicy) -> Self::Out {
+        let job: Box<dyn RunJob> = match self.ssd {
+            Some(ssd) => Box::new(BufferRun::new(self.config, built.unit, buffer, ssd.make())),
+            None => Box::new(BufferRun::new(self.config, built.unit, buffer, NoDevice)),
         };
         (job, built)
     }
 }
 
-impl Experiment {
+impl BufferExperiment {
     /// Runs the experiment. `open` opens the trace anew for each pass; `progress` is called now and
     /// then.
     pub fn run(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
-    ) -> Result<Report, SimError> {
+    ) -> Result<ExperimentReport, SimError> {
         self.run_logged(resources, open, progress, None)
     }
 
@@ -193,11 +194,11 @@ impl Experiment {
     /// Those of [`Self::run`], and where there are several runs to log.
     pub fn run_logged(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
         log: Option<Box<dyn RequestLog>>,
-    ) -> Result<Report, SimError> {
+    ) -> Result<ExperimentReport, SimError> {
         let runs = self.combinations().count();
         if log.is_some() && runs != 1 {
             return Err(SimError::Log { runs });
@@ -205,7 +206,7 @@ impl Experiment {
         let mut results = Vec::with_capacity(runs);
         let requests = self.sweep_logged(resources, open, progress, log, &mut results)?;
         let accesses = results.iter().map(|result: &RunResult| result.counters.accesses).sum();
-        Ok(Report { results, requests, accesses })
+        Ok(ExperimentReport { results, requests, accesses })
     }
 
     /// The same of those runs that the sweep wants. Returns how many requests were read in all passes.
@@ -214,28 +215,28 @@ impl Experiment {
     /// Those of [`Self::run`].
     pub fn sweep(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
-        sweep: &mut dyn Sweep<RunResult>,
+        sweep: &mut dyn RunSelection<RunResult>,
     ) -> Result<u64, SimError> {
         self.sweep_logged(resources, open, progress, None, sweep)
     }
 
     fn sweep_logged(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
         log: Option<Box<dyn RequestLog>>,
-        sweep: &mut dyn Sweep<RunResult>,
+        sweep: &mut dyn RunSelection<RunResult>,
     ) -> Result<u64, SimError> {
         let combinations: Vec<_> = self.combinations().collect();
         let wanted = (0..combinations.len()).filter(|&run| sweep.wants(run)).count();
         if wanted == 0 {
             return Ok(0);
         }
-        if self.replay.capacity != Capacity::Given {
+        if self.replay.capacity != DeviceCapacity::Given {
             return self.fitted(resources, open, progress)?.sweep_logged(resources, open, progress, log, sweep);
         }
         let shape = match &self.device {
@@ -264,7 +265,7 @@ impl Experiment {
     /// Those that [`Self::run`] would have of policies, sizes and the device's shape.
     pub fn check(&self) -> Result<(), SimError> {
         let shape = match (&self.device, self.replay.capacity) {
-            (DeviceConfig::Ssd(config, _), Capacity::Given) => {
+            (DeviceConfig::Ssd(config, _), DeviceCapacity::Given) => {
                 Some(SsdShape::new(config.clone(), self.replay.geometry)?)
             }
             _ => None,
@@ -307,12 +308,12 @@ impl Experiment {
     }
 
     /// A run of the policy.
-    fn build(&self, policy: &PolicySpec, build: Build<'_>) -> Result<(Box<dyn Job>, Built), SimError> {
+    fn build(&self, policy: &PolicySpec, build: BuildRun<'_>) -> Result<(Box<dyn RunJob>, BuiltPolicy), SimError> {
         let config = build.config;
         if let Some(foreign) = self.foreign(policy) {
             let made = foreign.build(self.buffer_config(&config));
             let made = made.map_err(|_| SimError::Foreign(foreign.name.clone()))?;
-            let built = Built {
+            let built = BuiltPolicy {
                 is_sized: true,
                 unit: foreign.unit,
                 chooses_channels: false,
@@ -356,7 +357,7 @@ impl Experiment {
 
 /// An experiment with what all its runs have in common.
 struct BufferRuns<'a> {
-    experiment: &'a Experiment,
+    experiment: &'a BufferExperiment,
     shape: Option<SsdShape>,
     /// An SSD that took long to age.
     aged: Option<Ssd>,
@@ -365,9 +366,9 @@ struct BufferRuns<'a> {
     log: RefCell<Option<Box<dyn RequestLog>>>,
 }
 
-impl<'a> Runs for BufferRuns<'a> {
+impl<'a> ExperimentRuns for BufferRuns<'a> {
     type Combination = (&'a PolicySpec, u64);
-    type Run = Planned;
+    type Run = PlannedJob;
     type Result = RunResult;
     type Error = SimError;
 
@@ -377,25 +378,29 @@ impl<'a> Runs for BufferRuns<'a> {
 
     fn memory_per_run(&self) -> u64 {
         let Some(shape) = &self.shape else { return 1 };
-        let watch = if self.experiment.run.per_volume { Watch::memory_bytes(shape.host_pages) } else { 0 };
+        let watch = if self.experiment.run.per_volume { RunWatch::memory_bytes(shape.host_pages) } else { 0 };
         shape.memory_bytes().saturating_add(watch)
     }
 
     /// Without building its device.
     fn check(&self, &(policy, cache_bytes): &Self::Combination) -> Result<(), SimError> {
         let config = self.experiment.run_config(cache_bytes)?;
-        let (_, built) = self.experiment.build(policy, Build { config, ssd: None })?;
+        let (_, built) = self.experiment.build(policy, BuildRun { config, ssd: None })?;
         self.experiment.device.suits(policy, &built)
     }
 
-    fn plan(&self, &(policy, cache_bytes): &Self::Combination, stop: Option<&Stop>) -> Result<Planned, SimError> {
+    fn plan(
+        &self,
+        &(policy, cache_bytes): &Self::Combination,
+        stop: Option<&StopSignal>,
+    ) -> Result<PlannedJob, SimError> {
         let config = self.experiment.run_config(cache_bytes)?;
         let ssd = match (&self.experiment.device, &self.shape, &self.aged) {
             (_, _, Some(aged)) => Some(MakeSsd::Copy(aged)),
             (DeviceConfig::Ssd(_, start), Some(shape), None) => Some(MakeSsd::New(shape, *start, stop)),
             _ => None,
         };
-        let (mut job, built) = self.experiment.build(policy, Build { config, ssd })?;
+        let (mut job, built) = self.experiment.build(policy, BuildRun { config, ssd })?;
         self.experiment.device.suits(policy, &built)?;
         let params = ParamValue::all(built.params);
         let cache_bytes = built.is_sized.then_some(cache_bytes);
@@ -404,10 +409,10 @@ impl<'a> Runs for BufferRuns<'a> {
             log.begin(&policy, cache_bytes);
             job.log_to(log);
         }
-        Ok(Planned { policy, params, granularity: built.unit, cache_bytes, job })
+        Ok(PlannedJob { policy, params, granularity: built.unit, cache_bytes, job })
     }
 
-    fn feeder(&self, runs: &[Planned]) -> Feeder {
+    fn feeder(&self, runs: &[PlannedJob]) -> FeedBuilder {
         let replay = &self.experiment.replay;
         let space = if let Some(shape) = &self.shape {
             PageSpace::bounded(replay.geometry, shape.host_pages, replay.lba_overflow)
@@ -421,15 +426,21 @@ impl<'a> Runs for BufferRuns<'a> {
         if runs.iter().any(|planned| planned.job.compares_addresses()) { feeder.keep_borders() } else { feeder }
     }
 
-    fn result(&self, planned: &mut Planned, outcomes: Outcomes, end: &PassEnd) -> Result<RunResult, SimError> {
+    fn result(&self, planned: &mut PlannedJob, outcomes: BufferOutcomes, end: &PassEnd) -> Result<RunResult, SimError> {
         end.check(outcomes.measured)?;
         Ok(self.experiment.result(planned, self.shape.as_ref(), outcomes, end))
     }
 }
 
-impl Experiment {
+impl BufferExperiment {
     /// What is written down of a run.
-    fn result(&self, planned: &mut Planned, shape: Option<&SsdShape>, outcomes: Outcomes, end: &PassEnd) -> RunResult {
+    fn result(
+        &self,
+        planned: &mut PlannedJob,
+        shape: Option<&SsdShape>,
+        outcomes: BufferOutcomes,
+        end: &PassEnd,
+    ) -> RunResult {
         let mut counters = outcomes.counters.clone();
         let analytic = match &self.device {
             DeviceConfig::Analytic(config) => {
@@ -464,7 +475,7 @@ impl Experiment {
         context.replay_delay = timed.as_ref().and_then(|timed| timed.replay_delay).map(|delay| delay.0);
         if ssd.is_some() && self.replay.lba_overflow == LbaOverflow::Compact {
             let what = "the trace's blocks lie on the SSD side by side, in the order in which they are first touched";
-            context.findings.push(Finding::note("compacted", what.into()));
+            context.findings.push(RunFinding::note("compacted", what.into()));
         }
         let mut result = RunResult {
             policy: planned.policy.clone(),
@@ -524,7 +535,7 @@ const WITHOUT_PAGE: [(&str, &str, &str); 2] = [
     ),
 ];
 
-impl Admission {
+impl AdmissionOrder {
     /// The policy with what follows from when room is made.
     fn settle(self, policy: &PolicySpec) -> Result<PolicySpec, SimError> {
         let mut settled = policy.clone();
@@ -548,12 +559,12 @@ impl Admission {
 
 impl DeviceConfig {
     /// Whether a policy can work over this device.
-    fn suits(&self, policy: &PolicySpec, built: &Built) -> Result<(), SimError> {
+    fn suits(&self, policy: &PolicySpec, built: &BuiltPolicy) -> Result<(), SimError> {
         let why = match self {
             Self::Ssd(config, _) if built.chooses_channels && config.modern.is_some() => {
                 "chooses the channel of each page, and a modern drive chooses the die itself: set ssd.model = classic"
             }
-            Self::Ssd(config, _) if built.chooses_channels && config.allocation == Allocation::Static => {
+            Self::Ssd(config, _) if built.chooses_channels && config.allocation == PageAllocation::Static => {
                 "chooses the channel of each page, and this SSD places pages by their address: set ssd.allocation = channels"
             }
             Self::None | Self::Analytic(_) if built.avoids_collection => {
@@ -593,7 +604,7 @@ fn flash_counters(total: &ElementCounters) -> FlashCounters {
     }
 }
 
-fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
+fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &BufferOutcomes) -> SsdResult {
     let total = ssd.total();
     let blocks = u64::from(shape.config.elements) * u64::from(shape.pools) * u64::from(shape.pool_blocks);
     let erases: u64 = ssd.erases().map(u64::from).sum();
@@ -652,7 +663,7 @@ mod tests {
 
     #[test]
     fn policies_that_the_device_does_not_suit_are_refused() {
-        let built = |chooses_channels, avoids_collection| Built {
+        let built = |chooses_channels, avoids_collection| BuiltPolicy {
             is_sized: true,
             unit: EvictionUnit::Page,
             chooses_channels,
@@ -661,9 +672,10 @@ mod tests {
         };
         let spec: PolicySpec = "gcar + cawr".parse().unwrap();
         let ssd = |allocation| DeviceConfig::Ssd(SsdConfig { allocation, ..SsdConfig::default() }, StartState::Full);
-        let striped = ssd(Allocation::Static);
-        let refused = |device: &DeviceConfig, built: &Built| device.suits(&spec, built).err().map(|e| e.to_string());
-        for device in [&striped, &ssd(Allocation::Channels), &DeviceConfig::None] {
+        let striped = ssd(PageAllocation::Static);
+        let refused =
+            |device: &DeviceConfig, built: &BuiltPolicy| device.suits(&spec, built).err().map(|e| e.to_string());
+        for device in [&striped, &ssd(PageAllocation::Channels), &DeviceConfig::None] {
             assert_eq!(refused(device, &built(false, false)), None);
         }
         let why = refused(&striped, &built(true, false)).unwrap();
@@ -671,7 +683,7 @@ mod tests {
             why.starts_with("policy 'gcar+cawr' chooses") && why.ends_with("set ssd.allocation = channels"),
             "{why}"
         );
-        assert_eq!(refused(&ssd(Allocation::Channels), &built(true, true)), None);
+        assert_eq!(refused(&ssd(PageAllocation::Channels), &built(true, true)), None);
         assert_eq!(refused(&striped, &built(false, true)), None);
         for device in [DeviceConfig::None, DeviceConfig::Analytic(AnalyticConfig::default())] {
             assert_eq!(refused(&device, &built(true, false)), None);

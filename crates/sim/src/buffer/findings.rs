@@ -4,7 +4,7 @@ use destage_plan::quantity::{show_bytes, show_count};
 
 use super::result::{RunResult, SsdResult};
 use crate::experiment::{few_requests, replay_delayed, saturated};
-use crate::measure::{Finding, SeriesBin, percent};
+use crate::measure::{RunFinding, SeriesBin, percent};
 
 /// A buffer may fill for so much of the measured requests.
 const COLD: f64 = 0.1;
@@ -16,12 +16,12 @@ const DRIFT: f64 = 0.2;
 const UNMAPPED: f64 = 0.01;
 
 /// What was found, beside that of the trace. `limit` is how many requests were read at most.
-pub(super) fn findings(run: &RunResult, limit: Option<u64>) -> Vec<Finding> {
+pub(super) fn findings(run: &RunResult, limit: Option<u64>) -> Vec<RunFinding> {
     let counters = &run.counters;
     if counters.accesses == 0 {
         return Vec::new();
     }
-    let mut all: Vec<Finding> = run.saturated.iter().map(saturated).collect();
+    let mut all: Vec<RunFinding> = run.saturated.iter().map(saturated).collect();
     all.extend(replay_delayed(&run.context, run.simulated_time));
     let response = run.response.as_ref().and_then(|response| response.all.as_ref());
     all.extend(response.and_then(|summary| few_requests(summary, &run.context, limit)));
@@ -36,7 +36,7 @@ pub(super) fn findings(run: &RunResult, limit: Option<u64>) -> Vec<Finding> {
 }
 
 /// The share of the measured requests that came before the first eviction.
-fn cold(run: &RunResult) -> Option<Finding> {
+fn cold(run: &RunResult) -> Option<RunFinding> {
     let (counters, size) = (&run.counters, run.cache_bytes?);
     let is_full = |bin: &SeriesBin| bin.evictions > 0;
     let bins = &run.series.bins;
@@ -47,7 +47,7 @@ fn cold(run: &RunResult) -> Option<Finding> {
             "the buffer of {} was never full, so nothing had to leave it: any policy would do the same",
             show_bytes(size)
         );
-        let finding = Finding::weak("never-full", what);
+        let finding = RunFinding::weak("never-full", what);
         // The largest power of two within a quarter of what it held.
         let smaller = (held / 4).checked_ilog2().map_or(0, |log2| 1 << log2);
         return Some(if smaller >= run.page_bytes && smaller.is_multiple_of(run.page_bytes) {
@@ -69,7 +69,7 @@ fn cold(run: &RunResult) -> Option<Finding> {
     let warmup = (100.0 * (before + run.context.warmup_requests as f64) / all).ceil() as u64;
     let what =
         format!("the buffer was filling for the first {} of the requests, when nothing leaves it", percent(share));
-    let finding = Finding::weak("cold", what);
+    let finding = RunFinding::weak("cold", what);
     Some(if warmup < 95 {
         finding.mended_by(format!("--warmup {warmup}%"))
     } else {
@@ -78,7 +78,7 @@ fn cold(run: &RunResult) -> Option<Finding> {
 }
 
 /// That the SSD collected hardly or not at all, and why.
-fn few_collections(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option<Finding> {
+fn few_collections(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option<RunFinding> {
     if collections >= FEW_COLLECTIONS {
         return None;
     }
@@ -86,12 +86,12 @@ fn few_collections(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option
     let longer = if steady { "--repeat 10" } else { "--start steady" };
     if collections > 0 {
         let what = format!("the SSD collected {} only: what that costs is a matter of chance", times(collections));
-        return Some(Finding::weak("few-collections", what).mended_by(longer));
+        return Some(RunFinding::weak("few-collections", what).mended_by(longer));
     }
     let none = "the SSD collected no garbage, so response times and wear leave it out";
     if ssd.host_programs == 0 {
         let what = format!("{none}: nothing was written to flash while it was measured");
-        return Some(Finding::weak("no-collection", what));
+        return Some(RunFinding::weak("no-collection", what));
     }
     let what = format!(
         "{none}: {} pages were programmed, {} of its size, and it started {}",
@@ -99,7 +99,7 @@ fn few_collections(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option
         percent(ssd.host_programs as f64 / ssd.raw_pages as f64),
         run.start_state
     );
-    Some(Finding::weak("no-collection", what).mended_by(longer))
+    Some(RunFinding::weak("no-collection", what).mended_by(longer))
 }
 
 fn times(n: u64) -> String {
@@ -112,7 +112,7 @@ fn times(n: u64) -> String {
 
 /// Tells that collection does not yet cost what it will. Of pages that leave the buffer, since what the buffer absorbs varies with
 /// the requests.
-fn unsteady(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option<Finding> {
+fn unsteady(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option<RunFinding> {
     if collections < 2 * FEW_COLLECTIONS || run.flash.gc_pages_moved.is_none() {
         return None;
     }
@@ -136,17 +136,17 @@ fn unsteady(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option<Findin
          {second:.2} in the second: write amplification is not yet what it will be"
     );
     let mend = if run.start_state.starts_with("steady") { "--repeat 4 --warmup 75%" } else { "--start steady" };
-    Some(Finding::weak("unsteady", what).mended_by(mend))
+    Some(RunFinding::weak("unsteady", what).mended_by(mend))
 }
 
 /// That much was read which was never written, and cost no time.
-fn unmapped(run: &RunResult, ssd: &SsdResult) -> Option<Finding> {
+fn unmapped(run: &RunResult, ssd: &SsdResult) -> Option<RunFinding> {
     let reads = run.flash.flash_reads? + ssd.unmapped_reads;
     let share = ssd.unmapped_reads as f64 / reads.max(1) as f64;
     if share <= UNMAPPED {
         return None;
     }
     let what = format!("{} of the pages read from flash had never been written, and cost no time", percent(share));
-    let finding = Finding::weak("unmapped-reads", what);
+    let finding = RunFinding::weak("unmapped-reads", what);
     Some(if run.start_state == "empty" { finding.mended_by("--start steady") } else { finding })
 }

@@ -1,24 +1,24 @@
 //! A device that fits the trace: as large as what the trace touches, so that nothing has to be wrapped and, since
 //! it is full, collection is under way.
 
-use super::experiment::{DeviceConfig, Experiment, SimError};
-use crate::experiment::{Capacity, OpenTrace, Resources, ShowProgress, TraceReplay};
-use crate::input::Extent;
+use super::experiment::{BufferExperiment, DeviceConfig, SimError};
+use crate::experiment::{DeviceCapacity, OpenTrace, RunResources, ShowProgress, TraceReplay};
+use crate::input::TouchedExtent;
 
-impl Experiment {
+impl BufferExperiment {
     /// What the trace touches, which is read for that if it decides how large the device is.
     ///
     /// # Errors
     /// Where it cannot be read.
     pub fn extent(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
-    ) -> Result<Option<Extent>, SimError> {
+    ) -> Result<Option<TouchedExtent>, SimError> {
         let extent = match (self.replay.capacity, &self.device) {
-            (Capacity::Of(extent), _) => extent,
-            (Capacity::Fit, DeviceConfig::Ssd(..)) => self.replay.extent(resources, open, progress)?,
+            (DeviceCapacity::Of(extent), _) => extent,
+            (DeviceCapacity::Fit, DeviceConfig::Ssd(..)) => self.replay.extent(resources, open, progress)?,
             _ => return Ok(None),
         };
         Ok(Some(extent))
@@ -27,13 +27,13 @@ impl Experiment {
     /// The same over a device that fits the trace, which is read for that.
     pub(super) fn fitted(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<Self, SimError> {
         let geometry = self.replay.geometry;
         let extent = self.extent(resources, open, progress)?;
-        let mut replay = TraceReplay { capacity: Capacity::Given, ..self.replay.clone() };
+        let mut replay = TraceReplay { capacity: DeviceCapacity::Given, ..self.replay.clone() };
         let (DeviceConfig::Ssd(config, start), Some(extent)) = (&self.device, extent) else {
             return Ok(Self { replay, ..self.clone() });
         };

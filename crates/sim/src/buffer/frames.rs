@@ -7,23 +7,23 @@ use destage_plan::{Nanos, PageNo};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::done::Done;
+use super::done::DoneTime;
 
 /// When frames can be used: one that is free, or else the one whose eviction was decided first.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(super) struct FrameTimes {
     /// Free now.
     ready: u32,
     /// Free from a time on.
-    pending: VecDeque<(Done, u32)>,
+    pending: VecDeque<(DoneTime, u32)>,
     /// From when on the pages can be used that were let in before their frame was free, or before
     /// their data had come from flash. Those whose time has passed may still be here.
-    usable_from: HashMap<PageNo, Done, FixedState>,
+    usable_from: HashMap<PageNo, DoneTime, FixedState>,
     /// No time in `usable_from` is later: from then on all of it has passed.
     latest: Nanos,
 }
 
-impl Frames {
+impl FrameTimes {
     /// So many free frames.
     pub(super) fn new(frames: u32) -> Self {
         let usable_from = HashMap::with_hasher(FixedState::with_seed(0));
@@ -38,10 +38,10 @@ impl Frames {
 
     /// Takes a frame; returns from when on it can be used.
     #[inline]
-    pub(super) fn take(&mut self) -> Done {
+    pub(super) fn take(&mut self) -> DoneTime {
         if self.ready > 0 {
             self.ready -= 1;
-            return Done::default();
+            return DoneTime::default();
         }
         let (at, frames) = self.pending.front_mut().expect("a buffer inserts only into a free frame");
         let at = *at;
@@ -54,7 +54,7 @@ impl Frames {
 
     /// Gives frames back that are free from `at` on.
     #[inline]
-    pub(super) fn give_back(&mut self, now: Nanos, at: Done, frames: u32) {
+    pub(super) fn give_back(&mut self, now: Nanos, at: DoneTime, frames: u32) {
         if at.at <= now {
             self.ready += frames;
         } else {
@@ -64,7 +64,7 @@ impl Frames {
 
     /// The page that was just let in can be used from `at` on.
     #[inline]
-    pub(super) fn let_in(&mut self, now: Nanos, at: Done, page: PageNo) {
+    pub(super) fn let_in(&mut self, now: Nanos, at: DoneTime, page: PageNo) {
         if at.at > now {
             if self.latest <= now {
                 self.usable_from.clear();
@@ -76,26 +76,26 @@ impl Frames {
 
     /// From when on a page that is held can be used.
     #[inline]
-    pub(super) fn usable_from(&mut self, now: Nanos, page: PageNo) -> Done {
+    pub(super) fn usable_from(&mut self, now: Nanos, page: PageNo) -> DoneTime {
         if self.latest <= now {
-            return Done::undelayed(now);
+            return DoneTime::undelayed(now);
         }
         match self.usable_from.get(&page) {
             Some(&at) if at.at > now => at,
             Some(_) => {
                 self.usable_from.remove(&page);
-                Done::undelayed(now)
+                DoneTime::undelayed(now)
             }
-            None => Done::undelayed(now),
+            None => DoneTime::undelayed(now),
         }
     }
 
     /// From when on a page that leaves can be used; it is forgotten here.
     #[inline]
-    pub(super) fn leave(&mut self, now: Nanos, page: PageNo) -> Done {
+    pub(super) fn leave(&mut self, now: Nanos, page: PageNo) -> DoneTime {
         if self.latest <= now {
-            return Done::undelayed(now);
+            return DoneTime::undelayed(now);
         }
-        self.usable_from.remove(&page).map_or(Done::undelayed(now), |at| at.not_before(now))
+        self.usable_from.remove(&page).map_or(DoneTime::undelayed(now), |at| at.not_before(now))
     }
 }

@@ -16,10 +16,10 @@ mod run;
 mod timing;
 mod watch;
 
-pub use crate::experiment::Capacity;
+pub use crate::experiment::DeviceCapacity;
 pub use analytic::AnalyticConfig;
-pub use config::{Admission, FlushMode, RunConfig};
-pub use experiment::{DeviceConfig, Experiment, Report, SimError};
+pub use config::{AdmissionOrder, FlushMode, RunConfig};
+pub use experiment::{BufferExperiment, DeviceConfig, ExperimentReport, SimError};
 pub use result::{
     AnalyticResult, AvoidanceResult, BufferCounters, ElementResult, FlashCounters, ResponseClass, ResponseResult,
     RunResult, SeriesResult, SsdResult,

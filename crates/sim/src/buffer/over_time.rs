@@ -4,12 +4,12 @@
 use destage_plan::Nanos;
 
 use super::result::{BufferCounters, SeriesResult};
-use crate::measure::{Series, SeriesBin};
+use crate::measure::{SeriesBin, TimeSeries};
 use crate::ssd::ElementCounters;
 
 /// What was counted up to the beginning of the present bin.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sample {
+struct BinSample {
     /// Arrival at which the sample was taken, and the end of its bin.
     at: Nanos,
     bin_ends: Nanos,
@@ -28,15 +28,15 @@ struct Sample {
 
 /// The bins with what is needed to fill them.
 pub(super) struct OverTime {
-    series: Series,
-    sample: Sample,
+    series: TimeSeries,
+    sample: BinSample,
 }
 
 impl OverTime {
     /// Bins from `start` on.
     pub(super) fn new(start: Nanos) -> Self {
-        let series = Series::new(start);
-        let sample = Sample { at: start, bin_ends: series.end_of_bin(start), ..Sample::default() };
+        let series = TimeSeries::new(start);
+        let sample = BinSample { at: start, bin_ends: series.end_of_bin(start), ..BinSample::default() };
         Self { series, sample }
     }
 
@@ -85,7 +85,7 @@ impl OverTime {
         bin.gc_pages_moved += flash.gc_pages_moved - before.flash.gc_pages_moved;
         bin.gc_time += flash.gc_time.since(before.flash.gc_time).0;
         self.series.at(now);
-        self.sample = Sample {
+        self.sample = BinSample {
             at: now,
             bin_ends: self.series.end_of_bin(now),
             requests: 0,

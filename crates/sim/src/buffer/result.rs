@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use destage_policy::buffer::GcCounters;
 
 use crate::measure::{
-    FieldDoc, LatencySummary, ParamValue, ResultVersion, RunContext, Saturation, SeriesBin, VolumeResult, WearClass,
-    record,
+    FieldDoc, LatencySummary, ParamValue, ResultVersion, RunContext, SaturationCause, SeriesBin, VolumeResult,
+    WearClass, record,
 };
 
 record! {
@@ -202,7 +202,7 @@ record! {
         host_bytes_per_second: Option<f64> ["B/s"] "(host_bytes_read + host_bytes_written) / simulated_time; null where no time passed"
             { figure "MB/s" Rate More "bytes read and written by the host per second" ["Throughput", "host MB/s, read and written"] },
         stall_time: Option<u64> ["ns"] "time that accesses waited for a free frame, summed up; null without a timed device",
-        saturated: Option<Saturation> ["-"] "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
+        saturated: Option<SaturationCause> ["-"] "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
         response: Option<ResponseResult> ["-"] "response times; null without a timed device or when saturated" = ResponseResult,
         ssd: Option<SsdResult> ["-"] "the SSD; null for other devices" = SsdResult,
         avoidance: Option<AvoidanceResult> ["-"] "what gcar did; null without it" = AvoidanceResult,

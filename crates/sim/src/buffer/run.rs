@@ -2,31 +2,31 @@
 
 use destage_plan::{Nanos, Op, PageNo};
 use destage_policy::buffer::{
-    Access, AccessOutcome, Buffer, BufferNotice, EvictionKind, EvictionUnit, Evictions, GcCounters, NoVeto,
+    AccessOutcome, BufferNotice, BufferPolicy, EvictionKind, EvictionUnit, Evictions, GcCounters, NoVeto, PageAccess,
 };
 
-use super::accounting::{Accounting, Phase, Victims};
-use super::config::{Admission, FlushMode, RunConfig};
-use super::device::Device;
-use super::done::Done;
+use super::accounting::{EvictionPhase, RunAccounting, WrittenVictims};
+use super::config::{AdmissionOrder, FlushMode, RunConfig};
+use super::device::BufferDevice;
+use super::done::DoneTime;
 use super::over_time::OverTime;
 use super::result::{BufferCounters, SeriesResult};
-use super::timing::{Timed, Timing};
-use super::watch::{Counted, Watch};
-use crate::experiment::{Stop, is_told};
-use crate::input::{Feed, FeedRequest, HostModel, PageSpan, Subpage, TrimMode, Warmup};
+use super::timing::{RunTiming, TimedOutcomes};
+use super::watch::{CountedPages, RunWatch};
+use crate::experiment::{StopSignal, is_told};
+use crate::input::{FeedRequest, HostModel, PageSpan, RequestFeed, SubpageWrites, TrimMode, WarmupPart};
 use crate::measure::{PerVolume, RequestLog};
 use crate::ssd::Ssd;
 
 /// A run in progress.
-pub(super) struct Simulation<B, D> {
+pub(super) struct BufferRun<B, D> {
     config: RunConfig,
     buffer: B,
     device: D,
     /// The buffer hears of collections.
     watches: bool,
     out: Evictions,
-    accounting: Accounting,
+    accounting: RunAccounting,
     memory_accesses_before: u64,
     avoidance_before: GcCounters,
     /// Requests fed, and those of them that were not measured.
@@ -34,9 +34,9 @@ pub(super) struct Simulation<B, D> {
     warmup_requests: u64,
     measuring: bool,
     over_time: OverTime,
-    timing: Timing,
+    timing: RunTiming,
     /// What is noted of each request, if anything is.
-    watch: Option<Box<Watch>>,
+    watch: Option<Box<RunWatch>>,
 }
 
 /// Requests whose pages are fetched from memory together: about as many as a processor can wait for
@@ -47,28 +47,28 @@ const LOOK_AHEAD: usize = 32;
 const UNTIL_LOOK: usize = 1 << 10;
 
 /// What a run found, before it is written down.
-pub(super) struct Outcomes {
+pub(super) struct BufferOutcomes {
     pub(super) counters: BufferCounters,
-    pub(super) victims: Victims,
-    pub(super) flush_victims: Victims,
-    pub(super) drain_victims: Victims,
+    pub(super) victims: WrittenVictims,
+    pub(super) flush_victims: WrittenVictims,
+    pub(super) drain_victims: WrittenVictims,
     /// Requests that were not measured; all of them where the warm-up outlasts the trace.
     pub(super) warmup_requests: u64,
     pub(super) measured: bool,
     pub(super) simulated_time: Nanos,
     pub(super) series: SeriesResult,
     pub(super) avoidance: Option<GcCounters>,
-    pub(super) timed: Option<Timed>,
+    pub(super) timed: Option<TimedOutcomes>,
     /// What each volume brought, if that was asked for.
     pub(super) volumes: Option<PerVolume>,
 }
 
 /// A run whose policy and device are no longer visible.
-pub(super) trait Job: Send {
+pub(super) trait RunJob: Send {
     /// Simulates a batch.
-    fn feed(&mut self, feed: &Feed, stop: Option<&Stop>);
+    fn feed(&mut self, feed: &RequestFeed, stop: Option<&StopSignal>);
     /// Drains the buffer if so configured, and reports.
-    fn finish(&mut self) -> Outcomes;
+    fn finish(&mut self) -> BufferOutcomes;
     /// The SSD, if the device is one.
     fn ssd(&self) -> Option<&Ssd>;
     /// Whether the buffer has to be told which blocks lie beside each other.
@@ -79,8 +79,8 @@ pub(super) trait Job: Send {
     fn is_watched(&self) -> bool;
 }
 
-impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
-    fn feed(&mut self, feed: &Feed, stop: Option<&Stop>) {
+impl<B: BufferPolicy + Send, D: BufferDevice> RunJob for BufferRun<B, D> {
+    fn feed(&mut self, feed: &RequestFeed, stop: Option<&StopSignal>) {
         self.buffer.grow(feed.pages);
         if let Some(borders) = &feed.borders {
             self.buffer.learn_borders(borders);
@@ -97,7 +97,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
         }
     }
 
-    fn finish(&mut self) -> Outcomes {
+    fn finish(&mut self) -> BufferOutcomes {
         if D::TIMED {
             self.timing.advance(&mut self.device, Nanos(u64::MAX));
         }
@@ -105,9 +105,9 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
         if self.config.drain {
             // The drain is counted, and not charged to the device: the run is over.
             self.buffer.notify(BufferNotice::Flush, &self.device, &mut NoVeto, &mut self.out);
-            self.accounting.evicted(Phase::Drain, &self.out);
+            self.accounting.evicted(EvictionPhase::Drain, &self.out);
             if let Some(watch) = &mut self.watch {
-                watch.evicted(Phase::Drain, &self.out);
+                watch.evicted(EvictionPhase::Drain, &self.out);
             }
             self.out.clear();
         }
@@ -117,7 +117,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
         if timed.as_ref().is_some_and(|timed| timed.saturated.is_some()) {
             self.over_time.forget_responses();
         }
-        Outcomes {
+        BufferOutcomes {
             counters: self.accounting.counters.clone(),
             victims: self.accounting.victims,
             flush_victims: self.accounting.flush_victims,
@@ -141,7 +141,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
     }
 
     fn log_to(&mut self, log: Box<dyn RequestLog>) {
-        self.watch.get_or_insert_with(|| Box::new(Watch::of_nothing())).log_to(log);
+        self.watch.get_or_insert_with(|| Box::new(RunWatch::of_nothing())).log_to(log);
     }
 
     fn is_watched(&self) -> bool {
@@ -149,7 +149,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
     }
 }
 
-impl<B: Buffer, D: Device> Simulation<B, D> {
+impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
     pub(super) fn new(config: RunConfig, granularity: EvictionUnit, buffer: B, mut device: D) -> Self {
         let watches = buffer.watches_collection();
         if watches {
@@ -157,8 +157,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
         Self {
             config,
-            accounting: Accounting::new(if granularity == EvictionUnit::Block { config.pages_per_block } else { 1 }),
-            timing: Timing::new(&config, &device),
+            accounting: RunAccounting::new(if granularity == EvictionUnit::Block { config.pages_per_block } else { 1 }),
+            timing: RunTiming::new(&config, &device),
             over_time: OverTime::new(Nanos::ZERO),
             buffer,
             device,
@@ -169,7 +169,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             fed: 0,
             warmup_requests: 0,
             measuring: false,
-            watch: config.per_volume.then(|| Box::new(Watch::of_volumes(config.pages_per_block))),
+            watch: config.per_volume.then(|| Box::new(RunWatch::of_volumes(config.pages_per_block))),
         }
     }
 
@@ -203,7 +203,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     /// Simulates a batch request by request, and notes what each brought: what was counted is
     /// compared before and after it, so that nothing else has to know of this.
     #[cold]
-    fn feed_watched(&mut self, feed: &Feed, stop: Option<&Stop>) {
+    fn feed_watched(&mut self, feed: &RequestFeed, stop: Option<&StopSignal>) {
         if self.watch.as_ref().is_some_and(|watch| watch.has_given_up()) {
             return;
         }
@@ -222,9 +222,9 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 }
                 watch.begin(request, *origin, spans, feed.pages);
             }
-            let before = Counted::until_now(&self.accounting.counters, &self.timing);
+            let before = CountedPages::until_now(&self.accounting.counters, &self.timing);
             spans_begin = self.serve(std::slice::from_ref(request), &feed.spans, spans_begin);
-            let after = Counted::until_now(&self.accounting.counters, &self.timing);
+            let after = CountedPages::until_now(&self.accounting.counters, &self.timing);
             if let Some(watch) = &mut self.watch {
                 watch.end(&before, &after);
                 if self.measuring {
@@ -279,9 +279,9 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     #[cold]
     fn end_warmup_if_over(&mut self, request: &FeedRequest) {
         let due = match self.config.warmup {
-            Warmup::None => true,
-            Warmup::Requests(requests) => self.fed >= requests,
-            Warmup::Time(time) => request.time >= time,
+            WarmupPart::None => true,
+            WarmupPart::Requests(requests) => self.fed >= requests,
+            WarmupPart::Time(time) => request.time >= time,
         };
         if !due {
             return;
@@ -339,7 +339,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             self.device.set_now(end);
             self.buffer.notify(BufferNotice::GcEnd { element }, &self.device, &mut NoVeto, &mut self.out);
             if !self.out.is_empty() {
-                self.evict(Phase::Destage, end);
+                self.evict(EvictionPhase::Destage, end);
             }
         }
         self.device.set_now(now);
@@ -357,7 +357,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
         self.accounting.counters.zero_length_requests += u64::from(request.bytes == 0);
         let past_buffer = write && request.fua && self.config.flush == FlushMode::Drain;
-        if self.config.admission == Admission::Request && !past_buffer {
+        if self.config.admission == AdmissionOrder::Request && !past_buffer {
             self.make_room(write, spans);
         }
         if !D::TIMED {
@@ -366,7 +366,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                     if past_buffer {
                         self.write_past_buffer(Nanos::ZERO, PageNo(page), false);
                     } else {
-                        self.access(Nanos::ZERO, Access { page: PageNo(page), write });
+                        self.access(Nanos::ZERO, PageAccess { page: PageNo(page), write });
                     }
                 }
             }
@@ -374,21 +374,21 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
         let start = self.timing.now;
         if request.bytes == 0 {
-            self.complete(request, Done::undelayed(start));
+            self.complete(request, DoneTime::undelayed(start));
             return;
         }
-        let (mut copied, mut done) = (Done::undelayed(start), Done::undelayed(start));
+        let (mut copied, mut done) = (DoneTime::undelayed(start), DoneTime::undelayed(start));
         for (s, span) in spans.iter().enumerate() {
             for page in span.page..span.page + span.pages {
                 let page = PageNo(page);
                 let head = request.head_partial && s == 0 && page.0 == span.page;
                 let tail = request.tail_partial && s + 1 == spans.len() && page.0 + 1 == span.page + span.pages;
-                let reads_old = write && (head || tail) && self.config.subpage == Subpage::Rmw;
+                let reads_old = write && (head || tail) && self.config.subpage == SubpageWrites::Rmw;
                 if past_buffer {
                     done = done.max(self.write_past_buffer(start, page, reads_old));
                     continue;
                 }
-                let outcome = self.access(start, Access { page, write });
+                let outcome = self.access(start, PageAccess { page, write });
                 match outcome {
                     AccessOutcome::Hit => {
                         let usable = self.timing.frames.usable_from(start, page);
@@ -426,7 +426,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     fn make_room(&mut self, write: bool, spans: &[PageSpan]) {
         let (now, capacity) = (self.timing.now, self.config.capacity_pages);
         let pages = spans.iter().flat_map(|span| span.page..span.page + span.pages).map(PageNo);
-        let coming = pages.filter(|&page| self.buffer.admits(Access { page, write })).count();
+        let coming = pages.filter(|&page| self.buffer.admits(PageAccess { page, write })).count();
         let mut needed = coming.min(capacity as usize) as u32;
         while capacity - self.buffer.len() < needed {
             let left = self.buffer.evict(&self.device, &mut NoVeto, &mut self.out);
@@ -434,11 +434,11 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 self.out.groups().filter(|(group, _)| matches!(group.kind, EvictionKind::Flush | EvictionKind::Drop));
             let of_request = |page: PageNo| {
                 let asked = spans.iter().any(|span| (span.page..span.page + span.pages).contains(&page.0));
-                asked && self.buffer.admits(Access { page, write })
+                asked && self.buffer.admits(PageAccess { page, write })
             };
             let again = gone.flat_map(|(_, pages)| pages).filter(|&&page| of_request(page)).count() as u32;
             needed = (needed + again).min(capacity);
-            self.evict(Phase::Run, now);
+            self.evict(EvictionPhase::Run, now);
             if !left {
                 // Everything is vetoed; the pages come in, or do not, one by one.
                 break;
@@ -448,7 +448,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
 
     /// One page access through the buffer; what it evicts is written from `now` on.
     #[inline]
-    fn access(&mut self, now: Nanos, access: Access) -> AccessOutcome {
+    fn access(&mut self, now: Nanos, access: PageAccess) -> AccessOutcome {
         let outcome = self.buffer.access(access, &self.device, &mut NoVeto, &mut self.out);
         self.accounting.accessed(access, outcome);
         if !self.out.is_empty() {
@@ -462,7 +462,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 }
                 self.out.clear();
             } else {
-                self.evict(Phase::Run, now);
+                self.evict(EvictionPhase::Run, now);
             }
         }
         outcome
@@ -470,7 +470,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
 
     /// Counts what is in `self.out`, writes it from `now` on, frees the frames, and empties it.
     #[inline]
-    fn evict(&mut self, phase: Phase, now: Nanos) {
+    fn evict(&mut self, phase: EvictionPhase, now: Nanos) {
         self.accounting.evicted(phase, &self.out);
         if let Some(watch) = &mut self.watch {
             watch.evicted(phase, &self.out);
@@ -484,11 +484,11 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     /// A write that must be on flash when it is acknowledged: the buffer's copy is outdated.
     /// `reads_old`: the page is written in part, so that unless it was buffered its old content is
     /// read first.
-    fn write_past_buffer(&mut self, now: Nanos, page: PageNo, reads_old: bool) -> Done {
+    fn write_past_buffer(&mut self, now: Nanos, page: PageNo, reads_old: bool) -> DoneTime {
         self.buffer.notify(BufferNotice::Trim { page }, &self.device, &mut NoVeto, &mut self.out);
         let was_buffered = !self.out.is_empty();
-        self.evict(Phase::Trim, now);
-        self.accounting.accessed(Access { page, write: true }, AccessOutcome::Bypassed);
+        self.evict(EvictionPhase::Trim, now);
+        self.accounting.accessed(PageAccess { page, write: true }, AccessOutcome::Bypassed);
         if reads_old && !was_buffered {
             // The program comes after it on the same element.
             self.timing.read(&mut self.device, now, page);
@@ -501,14 +501,14 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         let now = self.timing.now;
         if self.config.flush == FlushMode::Drain {
             self.buffer.notify(BufferNotice::Flush, &self.device, &mut NoVeto, &mut self.out);
-            self.evict(Phase::Flush, now);
+            self.evict(EvictionPhase::Flush, now);
             // What waits in the background is not durable yet.
             self.timing.settle_all(&mut self.device);
         }
         if D::TIMED {
             let waits = self.config.flush == FlushMode::Drain;
             let done = if waits { self.timing.programmed.max(now) } else { now };
-            self.complete(request, Done::undelayed(done));
+            self.complete(request, DoneTime::undelayed(done));
         }
     }
 
@@ -524,21 +524,21 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                         &mut NoVeto,
                         &mut self.out,
                     );
-                    self.evict(Phase::Trim, now);
+                    self.evict(EvictionPhase::Trim, now);
                     self.timing.settle(&mut self.device, PageNo(page));
                     self.device.trim(PageNo(page));
                 }
             }
         }
         if D::TIMED {
-            self.complete(request, Done::undelayed(now));
+            self.complete(request, DoneTime::undelayed(now));
         }
     }
 
     /// Takes note of a request's completion.
     #[inline]
-    fn complete(&mut self, request: &FeedRequest, done: Done) {
-        let Done { at: done, gc } = done;
+    fn complete(&mut self, request: &FeedRequest, done: DoneTime) {
+        let DoneTime { at: done, gc } = done;
         let (arrived, backlog) = self.timing.complete(done);
         let response = done.since(arrived);
         let bin = self.over_time.at(arrived);

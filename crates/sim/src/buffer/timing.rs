@@ -2,25 +2,25 @@
 //! waits to be programmed.
 
 use destage_plan::{Element, Nanos, PageNo};
-use destage_policy::buffer::{EvictionKind, Evictions, Group, Wait};
+use destage_policy::buffer::{EvictionGroup, EvictionKind, Evictions, FrameWait};
 
-use super::background::{Background, Program};
+use super::background::{BackgroundPrograms, QueuedProgram};
 use super::config::RunConfig;
-use super::device::Device;
-use super::done::Done;
-use super::frames::Frames;
+use super::device::BufferDevice;
+use super::done::DoneTime;
+use super::frames::FrameTimes;
 use super::result::{ResponseClass, ResponseResult};
 use crate::input::{HostModel, HostQueue};
-use crate::measure::{Backlog, Latency, Saturation, SeriesBin, distribution};
+use crate::measure::{LatencyHistogram, RequestBacklog, SaturationCause, SeriesBin, distribution};
 use crate::ssd::Ssd;
 
 /// The free blocks are sampled at every so many arrivals.
 const FREE_BLOCK_SAMPLING: u64 = 64;
 
 /// What a run over a timed device found beside.
-pub(super) struct Timed {
+pub(super) struct TimedOutcomes {
     pub(super) stall: u128,
-    pub(super) saturated: Option<Saturation>,
+    pub(super) saturated: Option<SaturationCause>,
     pub(super) response: ResponseResult,
     pub(super) mean_free_blocks: f64,
     /// How long the trace's clock stood still, if it could.
@@ -29,7 +29,7 @@ pub(super) struct Timed {
 
 /// Reads and writes that were answered.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answered {
+pub(super) struct AnsweredTimes {
     pub(super) count: u64,
     /// Those of them that waited for a collection.
     pub(super) gc_delayed: u64,
@@ -38,9 +38,9 @@ pub(super) struct Answered {
 }
 
 /// Everything that has to do with time; idle without a timed device.
-pub(super) struct Timing {
-    pub(super) frames: Frames,
-    pub(super) background: Background,
+pub(super) struct RunTiming {
+    pub(super) frames: FrameTimes,
+    pub(super) background: BackgroundPrograms,
     /// Where requests wait before they are issued, if they do.
     queue: Option<Box<HostQueue>>,
     /// Issue of the latest request: its arrival, unless it waited.
@@ -51,9 +51,9 @@ pub(super) struct Timing {
     pub(super) programmed: Nanos,
     pub(super) stall: u128,
     /// Of requests that did not wait for a collection, and of those that did.
-    read: [Latency; 2],
-    write: [Latency; 2],
-    backlog: Backlog,
+    read: [LatencyHistogram; 2],
+    write: [LatencyHistogram; 2],
+    backlog: RequestBacklog,
     free_block_samples: u64,
     free_block_sum: u64,
     /// How long the trace's clock had stood still when the measured part began.
@@ -62,12 +62,12 @@ pub(super) struct Timing {
 
 /// Pages with the channels that were chosen for them, if they were.
 #[derive(Clone, Copy)]
-struct Pages<'a> {
+struct ChannelPages<'a> {
     pages: &'a [PageNo],
     channels: Option<&'a [u16]>,
 }
 
-impl<'a> Pages<'a> {
+impl<'a> ChannelPages<'a> {
     #[inline]
     fn iter(self) -> impl Iterator<Item = (PageNo, Option<u16>)> + 'a {
         let channel = move |i: usize| self.channels.map(|channels| channels[i]);
@@ -75,13 +75,13 @@ impl<'a> Pages<'a> {
     }
 }
 
-impl Timing {
+impl RunTiming {
     /// Everything is free, and nothing waits.
-    pub(super) fn new<D: Device>(config: &RunConfig, device: &D) -> Self {
+    pub(super) fn new<D: BufferDevice>(config: &RunConfig, device: &D) -> Self {
         let depth = device.ssd().and_then(|ssd| ssd.shape().config.queue_depth);
         Self {
-            frames: Frames::new(config.capacity_pages),
-            background: Background::new(device.elements()),
+            frames: FrameTimes::new(config.capacity_pages),
+            background: BackgroundPrograms::new(device.elements()),
             queue: if D::TIMED { HostQueue::new(config.host, depth).map(Box::new) } else { None },
             now: Nanos::ZERO,
             start: Nanos::ZERO,
@@ -90,7 +90,7 @@ impl Timing {
             stall: 0,
             read: Default::default(),
             write: Default::default(),
-            backlog: Backlog::new(config.max_backlog),
+            backlog: RequestBacklog::new(config.max_backlog),
             free_block_samples: 0,
             free_block_sum: 0,
             held_before: Nanos::ZERO,
@@ -113,7 +113,7 @@ impl Timing {
     /// When a request is issued that the trace has at `time`: at its arrival, or at the completion
     /// that makes room for it in a closed loop or on the device.
     #[inline]
-    pub(super) fn issue<D: Device>(&mut self, time: Nanos) {
+    pub(super) fn issue<D: BufferDevice>(&mut self, time: Nanos) {
         self.now = match &mut self.queue {
             Some(queue) if D::TIMED => queue.issue(time),
             _ => time,
@@ -139,19 +139,19 @@ impl Timing {
     }
 
     /// Reads and writes answered so far.
-    pub(super) fn answered(&self) -> Answered {
+    pub(super) fn answered(&self) -> AnsweredTimes {
         let all = || self.read.iter().chain(&self.write);
-        Answered {
-            count: all().map(Latency::count).sum(),
+        AnsweredTimes {
+            count: all().map(LatencyHistogram::count).sum(),
             gc_delayed: self.read[1].count() + self.write[1].count(),
-            time: all().map(Latency::sum).sum(),
+            time: all().map(LatencyHistogram::sum).sum(),
         }
     }
 
     /// Samples the free blocks upon a request with this number, if it is one of those. The first
     /// is, so that a short run has a figure too.
     #[inline]
-    pub(super) fn sample_free_blocks<D: Device>(&mut self, device: &D, request: u64) {
+    pub(super) fn sample_free_blocks<D: BufferDevice>(&mut self, device: &D, request: u64) {
         if request % FREE_BLOCK_SAMPLING == 1
             && let Some(ssd) = device.ssd()
         {
@@ -162,17 +162,17 @@ impl Timing {
 
     /// Writes what leaves from `now` on, and frees the frames.
     #[inline]
-    pub(super) fn carry_out<D: Device>(&mut self, device: &mut D, now: Nanos, out: &Evictions) {
-        let mut pads = Pages { pages: &[], channels: None };
+    pub(super) fn carry_out<D: BufferDevice>(&mut self, device: &mut D, now: Nanos, out: &Evictions) {
+        let mut pads = ChannelPages { pages: &[], channels: None };
         for (group, pages) in out.groups() {
             // Victims that wait for a collection leave when the first of those under way has ended.
             let begin = if group.after_collection {
                 let end = device.ssd().and_then(Ssd::first_end_under_way);
-                end.map_or(Done::undelayed(now), |at| Done { at, gc: true })
+                end.map_or(DoneTime::undelayed(now), |at| DoneTime { at, gc: true })
             } else {
-                Done::undelayed(now)
+                DoneTime::undelayed(now)
             };
-            let pages = Pages { pages, channels: out.channels(group) };
+            let pages = ChannelPages { pages, channels: out.channels(group) };
             match group.kind {
                 EvictionKind::Drop => {
                     for &page in pages.pages {
@@ -194,7 +194,7 @@ impl Timing {
                 }
                 EvictionKind::Flush | EvictionKind::Clean if group.background => {
                     self.put_off(device, now, group, pages, pads);
-                    pads = Pages { pages: &[], channels: None };
+                    pads = ChannelPages { pages: &[], channels: None };
                 }
                 EvictionKind::Flush | EvictionKind::Clean => {
                     let frees = group.kind == EvictionKind::Flush;
@@ -212,15 +212,15 @@ impl Timing {
                         let mut done = self.program(device, issued.at, page, channel);
                         done.gc |= issued.gc;
                         last = last.max(done);
-                        if frees && group.wait == Wait::Any {
+                        if frees && group.wait == FrameWait::Any {
                             self.frames.give_back(now, done, 1);
                         }
                     }
                     for (pad, channel) in padding {
                         last = last.max(self.program(device, begin.at, pad, channel));
                     }
-                    pads = Pages { pages: &[], channels: None };
-                    if frees && group.wait == Wait::All {
+                    pads = ChannelPages { pages: &[], channels: None };
+                    if frees && group.wait == FrameWait::All {
                         self.frames.give_back(now, last, group.len());
                     }
                     self.programmed = self.programmed.max(last.at);
@@ -231,8 +231,14 @@ impl Timing {
 
     /// The same for one page that is all that leaves.
     #[inline]
-    pub(super) fn carry_out_page<D: Device>(&mut self, device: &mut D, now: Nanos, kind: EvictionKind, page: PageNo) {
-        let usable = self.frames.leave(now, page).max(Done::undelayed(now));
+    pub(super) fn carry_out_page<D: BufferDevice>(
+        &mut self,
+        device: &mut D,
+        now: Nanos,
+        kind: EvictionKind,
+        page: PageNo,
+    ) {
+        let usable = self.frames.leave(now, page).max(DoneTime::undelayed(now));
         let done = if kind == EvictionKind::Flush {
             let mut done = self.program(device, usable.at, page, None);
             done.gc |= usable.gc;
@@ -246,21 +252,26 @@ impl Timing {
 
     /// Programs a page that the host waits for.
     #[inline]
-    pub(super) fn program_past_buffer<D: Device>(&mut self, device: &mut D, now: Nanos, page: PageNo) -> Done {
+    pub(super) fn program_past_buffer<D: BufferDevice>(
+        &mut self,
+        device: &mut D,
+        now: Nanos,
+        page: PageNo,
+    ) -> DoneTime {
         let done = self.program(device, now, page, None);
         self.programmed = self.programmed.max(done.at);
         done
     }
 
     /// Begins everything that waits in the background.
-    pub(super) fn settle_all<D: Device>(&mut self, device: &mut D) {
+    pub(super) fn settle_all<D: BufferDevice>(&mut self, device: &mut D) {
         while let Some(program) = self.background.pop_oldest() {
             self.begin(device, &program, self.now);
         }
     }
 
     /// What a run with bins like these found.
-    pub(super) fn result(&self, host: HostModel, bins: &[SeriesBin]) -> Timed {
+    pub(super) fn result(&self, host: HostModel, bins: &[SeriesBin]) -> TimedOutcomes {
         let saturated = match host {
             // Nothing ever exceeds the backlog of a bounded host, which is not asked about.
             HostModel::Open | HostModel::Bounded { .. } => self.backlog.verdict(bins),
@@ -268,7 +279,7 @@ impl Timing {
         };
         let replay_delay = matches!(host, HostModel::Bounded { .. }).then(|| self.held().since(self.held_before));
         let response = if saturated.is_some() { ResponseResult::default() } else { response(&self.read, &self.write) };
-        Timed {
+        TimedOutcomes {
             stall: self.stall,
             saturated,
             response,
@@ -291,7 +302,7 @@ impl Timing {
     /// Takes a frame. If only programs in the background have frames to give, the oldest is no
     /// longer one.
     #[inline]
-    pub(super) fn take_frame<D: Device>(&mut self, device: &mut D) -> Done {
+    pub(super) fn take_frame<D: BufferDevice>(&mut self, device: &mut D) -> DoneTime {
         if !self.background.is_empty() {
             while !self.frames.any()
                 && let Some(program) = self.background.pop_oldest()
@@ -304,17 +315,17 @@ impl Timing {
 
     /// Reads a page: one that waits to be programmed from its frame.
     #[inline]
-    pub(super) fn read<D: Device>(&mut self, device: &mut D, at: Nanos, page: PageNo) -> Done {
+    pub(super) fn read<D: BufferDevice>(&mut self, device: &mut D, at: Nanos, page: PageNo) -> DoneTime {
         if !self.background.is_empty() && self.background.holds(page) {
-            return Done::undelayed(at);
+            return DoneTime::undelayed(at);
         }
         let done = device.read(at, page);
-        Done { at: done, gc: device.waited_for_gc(page, at, done) }
+        DoneTime { at: done, gc: device.waited_for_gc(page, at, done) }
     }
 
     /// Programs a page.
     #[inline]
-    fn program<D: Device>(&mut self, device: &mut D, at: Nanos, page: PageNo, channel: Option<u16>) -> Done {
+    fn program<D: BufferDevice>(&mut self, device: &mut D, at: Nanos, page: PageNo, channel: Option<u16>) -> DoneTime {
         if !self.background.is_empty() {
             // An older version goes first.
             self.settle(device, page);
@@ -323,12 +334,12 @@ impl Timing {
             }
         }
         let done = device.program(at, page, channel);
-        Done { at: done, gc: device.waited_for_gc(page, at, done) }
+        DoneTime { at: done, gc: device.waited_for_gc(page, at, done) }
     }
 
     /// Begins the program of a page now if it waits in the background, because something else
     /// happens to it; returns when it is done.
-    pub(super) fn settle<D: Device>(&mut self, device: &mut D, page: PageNo) -> Option<Done> {
+    pub(super) fn settle<D: BufferDevice>(&mut self, device: &mut D, page: PageNo) -> Option<DoneTime> {
         if self.background.is_empty() {
             return None;
         }
@@ -339,23 +350,30 @@ impl Timing {
     /// The same for a page whose frame is given up, if it waits in that very frame; returns from
     /// when on the frame is free.
     #[inline]
-    pub(super) fn settle_kept<D: Device>(&mut self, device: &mut D, page: PageNo) -> Done {
+    pub(super) fn settle_kept<D: BufferDevice>(&mut self, device: &mut D, page: PageNo) -> DoneTime {
         if self.background.is_empty() || !self.background.keeps(page) {
-            return Done::default();
+            return DoneTime::default();
         }
         self.settle(device, page).unwrap_or_default()
     }
 
     /// Has a group's pages, and those that it is padded with, wait until their elements are idle.
     #[cold]
-    fn put_off<D: Device>(&mut self, device: &mut D, now: Nanos, group: &Group, pages: Pages<'_>, pads: Pages<'_>) {
+    fn put_off<D: BufferDevice>(
+        &mut self,
+        device: &mut D,
+        now: Nanos,
+        group: &EvictionGroup,
+        pages: ChannelPages<'_>,
+        pads: ChannelPages<'_>,
+    ) {
         let frees = group.kind == EvictionKind::Flush;
         for (page, _) in pages.iter().chain(pads.iter()) {
             self.settle(device, page);
         }
         let number = self.background.begin(group.wait, !frees);
         let mut padding = pads.iter().peekable();
-        let mut push = |background: &mut Background, (page, channel): (PageNo, Option<u16>), ready, pad| {
+        let mut push = |background: &mut BackgroundPrograms, (page, channel): (PageNo, Option<u16>), ready, pad| {
             let channel = channel.or_else(|| device.turn());
             background.push(number, device.target(page, channel), page, channel, ready, pad);
         };
@@ -372,7 +390,7 @@ impl Timing {
     }
 
     /// Begins the programs in the background that begin before `until`.
-    pub(super) fn advance<D: Device>(&mut self, device: &mut D, until: Nanos) {
+    pub(super) fn advance<D: BufferDevice>(&mut self, device: &mut D, until: Nanos) {
         if !self.background.is_empty() {
             for element in self.background.elements() {
                 self.advance_element(device, element, until);
@@ -380,7 +398,7 @@ impl Timing {
         }
     }
 
-    fn advance_element<D: Device>(&mut self, device: &mut D, element: Element, until: Nanos) {
+    fn advance_element<D: BufferDevice>(&mut self, device: &mut D, element: Element, until: Nanos) {
         while let Some(ready) = self.background.ready(element) {
             let start = ready.max(device.busy_until(element));
             if start >= until {
@@ -394,14 +412,14 @@ impl Timing {
 
     /// Begins a program that was taken out of the background at this time, or once its data is
     /// there.
-    pub(super) fn begin<D: Device>(&mut self, device: &mut D, program: &Program, at: Nanos) -> Done {
+    pub(super) fn begin<D: BufferDevice>(&mut self, device: &mut D, program: &QueuedProgram, at: Nanos) -> DoneTime {
         let at = at.max(program.ready);
         if program.pad {
             device.read(at, program.page);
         }
         let done = device.program(at, program.page, program.channel);
         self.programmed = self.programmed.max(done);
-        let done = Done { at: done, gc: device.waited_for_gc(program.page, at, done) };
+        let done = DoneTime { at: done, gc: device.waited_for_gc(program.page, at, done) };
         if let Some((free_at, frames)) = self.background.end(program, done) {
             self.frames.give_back(self.now, free_at, frames);
         }
@@ -411,8 +429,8 @@ impl Timing {
 
 /// Response times of reads and writes, of those that did not wait for a collection and those that
 /// did.
-fn response(read: &[Latency; 2], write: &[Latency; 2]) -> ResponseResult {
-    let sum = |a: &Latency, b: &Latency| {
+fn response(read: &[LatencyHistogram; 2], write: &[LatencyHistogram; 2]) -> ResponseResult {
+    let sum = |a: &LatencyHistogram, b: &LatencyHistogram| {
         let mut sum = a.clone();
         sum.add(b);
         sum

@@ -3,10 +3,10 @@
 use destage_plan::{Nanos, Op, PageNo};
 use destage_policy::buffer::{EvictionKind, Evictions};
 
-use super::accounting::Phase;
+use super::accounting::EvictionPhase;
 use super::result::BufferCounters;
-use super::timing::{Answered, Timing};
-use crate::input::{FeedRequest, Origin, PageSpan};
+use super::timing::{AnsweredTimes, RunTiming};
+use crate::input::{FeedRequest, PageSpan, RequestOrigin};
 use crate::measure::{LoggedRequest, PendingLog, PerVolume, RequestLog, VolumeSlot};
 
 /// What it keeps of a page.
@@ -16,18 +16,18 @@ const NOBODY: u16 = u16::MAX;
 
 /// What was counted up to a moment.
 #[derive(Clone, Copy)]
-pub(super) struct Counted {
+pub(super) struct CountedPages {
     read_pages: u64,
     write_pages: u64,
     read_hits: u64,
     write_hits: u64,
     bypassed_writes: u64,
-    answered: Answered,
+    answered: AnsweredTimes,
 }
 
-impl Counted {
+impl CountedPages {
     /// Up to now.
-    pub(super) fn until_now(counters: &BufferCounters, timing: &Timing) -> Self {
+    pub(super) fn until_now(counters: &BufferCounters, timing: &RunTiming) -> Self {
         Self {
             read_pages: counters.read_pages,
             write_pages: counters.write_pages,
@@ -54,7 +54,7 @@ impl Counted {
 }
 
 /// What is noted.
-pub(super) struct Watch {
+pub(super) struct RunWatch {
     /// What each volume brings, if that was asked for.
     pub(super) volumes: Option<PerVolume>,
     log: Option<PendingLog>,
@@ -66,7 +66,7 @@ pub(super) struct Watch {
     pages_per_block: u32,
 }
 
-impl Watch {
+impl RunWatch {
     /// Notes nothing until there is something to write it to.
     pub(super) fn of_nothing() -> Self {
         Self { volumes: None, log: None, present: VolumeSlot(0), writers: Vec::new(), pages_per_block: 1 }
@@ -101,7 +101,7 @@ impl Watch {
 
     /// A request comes; page numbers are below `pages`. From now on the pages that it writes are its
     /// volume's.
-    pub(super) fn begin(&mut self, request: &FeedRequest, origin: Origin, spans: &[PageSpan], pages: u32) {
+    pub(super) fn begin(&mut self, request: &FeedRequest, origin: RequestOrigin, spans: &[PageSpan], pages: u32) {
         let Some(volumes) = &mut self.volumes else { return };
         if self.writers.len() < pages as usize {
             self.writers.resize(pages as usize, NOBODY);
@@ -119,7 +119,7 @@ impl Watch {
     }
 
     /// That request has been served.
-    pub(super) fn end(&mut self, before: &Counted, after: &Counted) {
+    pub(super) fn end(&mut self, before: &CountedPages, after: &CountedPages) {
         let Some(volumes) = &mut self.volumes else { return };
         let counts = volumes.of(self.present);
         counts.read_pages += after.read_pages - before.read_pages;
@@ -136,10 +136,10 @@ impl Watch {
     pub(super) fn log(
         &mut self,
         request: &FeedRequest,
-        origin: Origin,
+        origin: RequestOrigin,
         arrival: Nanos,
-        before: &Counted,
-        after: &Counted,
+        before: &CountedPages,
+        after: &CountedPages,
     ) {
         if let Some(log) = &mut self.log {
             log.extend([LoggedRequest {
@@ -165,9 +165,9 @@ impl Watch {
     }
 
     /// Notes whose pages leave.
-    pub(super) fn evicted(&mut self, phase: Phase, out: &Evictions) {
-        let Some(volumes) = self.volumes.as_mut().filter(|_| phase != Phase::Trim) else { return };
-        let writers = Writers { of: &self.writers, present: self.present };
+    pub(super) fn evicted(&mut self, phase: EvictionPhase, out: &Evictions) {
+        let Some(volumes) = self.volumes.as_mut().filter(|_| phase != EvictionPhase::Trim) else { return };
+        let writers = PageWriters { of: &self.writers, present: self.present };
         let mut pads: &[PageNo] = &[];
         for (group, pages) in out.groups() {
             match group.kind {
@@ -175,12 +175,12 @@ impl Watch {
                 EvictionKind::Pad => pads = pages,
                 EvictionKind::Flush | EvictionKind::Clean => {
                     let pads = std::mem::take(&mut pads);
-                    if phase != Phase::Drain {
+                    if phase != EvictionPhase::Drain {
                         fill_up(volumes, writers, pads, pages, self.pages_per_block);
                     }
                     for &page in pages {
                         let counts = volumes.of(writers.writer(page));
-                        if phase == Phase::Drain {
+                        if phase == EvictionPhase::Drain {
                             counts.drained_pages += 1;
                         } else {
                             counts.pages_written += 1;
@@ -194,12 +194,12 @@ impl Watch {
 
 /// Whose pages are.
 #[derive(Clone, Copy)]
-struct Writers<'a> {
+struct PageWriters<'a> {
     of: &'a [u16],
     present: VolumeSlot,
 }
 
-impl Writers<'_> {
+impl PageWriters<'_> {
     fn writer(self, page: PageNo) -> VolumeSlot {
         match self.of.get(page.0 as usize) {
             Some(&writer) if writer != NOBODY => VolumeSlot(writer),
@@ -210,7 +210,13 @@ impl Writers<'_> {
 
 /// Counts pages that fill up the blocks of others: for the volume that wrote the first of these in the
 /// same block.
-fn fill_up(volumes: &mut PerVolume, writers: Writers<'_>, pads: &[PageNo], written: &[PageNo], pages_per_block: u32) {
+fn fill_up(
+    volumes: &mut PerVolume,
+    writers: PageWriters<'_>,
+    pads: &[PageNo],
+    written: &[PageNo],
+    pages_per_block: u32,
+) {
     let same = |a: &PageNo, b: &PageNo| a.0 / pages_per_block == b.0 / pages_per_block;
     for filling in pads.chunk_by(same) {
         let first = written.iter().find(|page| same(page, &filling[0])).or(written.first());

@@ -2,24 +2,24 @@
 
 use destage_trace::RecencyStack;
 
-use super::sample::{Deed, Event};
+use super::sample::{SampleAction, SampleEvent};
 
 /// LRU at all sizes over one sample.
 #[derive(Default)]
-pub(super) struct Control {
+pub(super) struct LruControl {
     recency: RecencyStack,
     measuring: bool,
     /// Item i: hits of a buffer of i + 1 pages and of none smaller.
     first_hits: Vec<u64>,
 }
 
-impl Control {
+impl LruControl {
     /// Has it see what happened.
-    pub(super) fn run(&mut self, events: &[Event]) {
+    pub(super) fn run(&mut self, events: &[SampleEvent]) {
         for event in events {
             let page = event.page as usize;
             match event.deed {
-                Deed::Read | Deed::Write => {
+                SampleAction::Read | SampleAction::Write => {
                     if let (Some(above), true) = (self.recency.touch(page), self.measuring) {
                         let at = above as usize;
                         if at >= self.first_hits.len() {
@@ -28,9 +28,9 @@ impl Control {
                         self.first_hits[at] += 1;
                     }
                 }
-                Deed::WritePast | Deed::Trim => self.recency.forget(page),
-                Deed::Flush => {}
-                Deed::Measure => self.measuring = true,
+                SampleAction::WritePast | SampleAction::Trim => self.recency.forget(page),
+                SampleAction::Flush => {}
+                SampleAction::Measure => self.measuring = true,
             }
         }
     }

@@ -2,18 +2,18 @@
 
 use std::ops::AddAssign;
 
-use crate::measure::{Finding, InputResult};
+use crate::measure::{InputResult, RunFinding};
 
 /// Page accesses by their kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hits {
+pub struct AccessCounts {
     /// Those of reads.
     pub reads: u64,
     /// Those of writes.
     pub writes: u64,
 }
 
-impl Hits {
+impl AccessCounts {
     /// Both together.
     pub fn all(self) -> u64 {
         self.reads + self.writes
@@ -25,7 +25,7 @@ impl Hits {
     }
 }
 
-impl AddAssign for Hits {
+impl AddAssign for AccessCounts {
     fn add_assign(&mut self, other: Self) {
         self.reads += other.reads;
         self.writes += other.writes;
@@ -34,7 +34,7 @@ impl AddAssign for Hits {
 
 /// How many different pages take part, those of a warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Footprint {
+pub struct PageFootprint {
     /// Pages that are read or written.
     pub pages: u64,
     /// Pages that are written.
@@ -43,7 +43,7 @@ pub struct Footprint {
     pub page_bytes: u64,
 }
 
-impl Footprint {
+impl PageFootprint {
     /// Bytes of all pages that are read or written.
     pub fn bytes(&self) -> u64 {
         self.pages * self.page_bytes
@@ -53,16 +53,16 @@ impl Footprint {
 /// The hits of LRU at all sizes, exactly those of a run of `lru` without a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LruCurve {
-    accesses: Hits,
+    accesses: AccessCounts,
     /// By pages held; larger buffers have no more hits than the last.
-    hits: Vec<Hits>,
+    hits: Vec<AccessCounts>,
 }
 
 impl LruCurve {
     /// Of so many accesses of which so many hit with a buffer of item + 1 pages and none smaller.
-    pub(super) fn new(accesses: Hits, first_hits: Vec<Hits>) -> Self {
+    pub(super) fn new(accesses: AccessCounts, first_hits: Vec<AccessCounts>) -> Self {
         let mut hits = Vec::with_capacity(first_hits.len() + 1);
-        let mut sum = Hits::default();
+        let mut sum = AccessCounts::default();
         hits.push(sum);
         for more in first_hits {
             sum += more;
@@ -72,12 +72,12 @@ impl LruCurve {
     }
 
     /// Page accesses that count.
-    pub fn accesses(&self) -> Hits {
+    pub fn accesses(&self) -> AccessCounts {
         self.accesses
     }
 
     /// Those that hit in a buffer of so many pages.
-    pub fn hits(&self, pages: u64) -> Hits {
+    pub fn hits(&self, pages: u64) -> AccessCounts {
         let last = self.hits.len().saturating_sub(1);
         let at = usize::try_from(pages).map_or(last, |pages| pages.min(last));
         self.hits.get(at).copied().unwrap_or_default()
@@ -97,7 +97,7 @@ impl LruCurve {
 
     /// Where the curve bends: the pages at which it lies highest above the straight line from nothing to a buffer that
     /// holds the whole footprint, the least of several; `None` where nothing ever hits.
-    pub fn knee(&self, footprint: &Footprint) -> Option<u64> {
+    pub fn knee(&self, footprint: &PageFootprint) -> Option<u64> {
         let most = self.hits(u64::MAX).all();
         if most == 0 {
             return None;
@@ -114,9 +114,9 @@ impl LruCurve {
 
 /// What one pass over a trace finds.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct PassFindings {
     /// What takes part.
-    pub footprint: Footprint,
+    pub footprint: PageFootprint,
     /// LRU at all sizes.
     pub lru: LruCurve,
     /// Requests that do not count.
@@ -124,10 +124,10 @@ pub struct Found {
     /// What was left out or changed.
     pub input: InputResult,
     /// What the user should know.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<RunFinding>,
 }
 
-impl Found {
+impl PassFindings {
     /// The pages at which LRU's curve bends; see [`LruCurve::knee`].
     pub fn knee(&self) -> Option<u64> {
         self.lru.knee(&self.footprint)

@@ -2,10 +2,10 @@
 
 use destage_trace::{RECENCY_MOST, RecencyStack, TraceError};
 
-use super::walk::{Pages, Walk};
-use super::{Footprint, Found, Hits, LruCurve, Scope};
-use crate::experiment::{self, Consume, ExperimentError, Input, Progress, Resources, Stop};
-use crate::input::{Feed, LbaOverflow, PageSpace};
+use super::walk::{PageVisitor, TraceWalk};
+use super::{AccessCounts, CurveScope, LruCurve, PageFootprint, PassFindings};
+use crate::experiment::{self, ConsumeFeeds, ExperimentError, OpenedInput, RunProgress, RunResources, StopSignal};
+use crate::input::{LbaOverflow, PageSpace, RequestFeed};
 
 /// Bytes that a page takes: its moment, two bits for it twice over with their tree, what hits at a size of its own (a read
 /// and a write), and two bits of the footprint; a little more than that while vectors grow.
@@ -13,17 +13,17 @@ const BYTES_PER_PAGE: u64 = 32;
 
 /// The LRU stack of the pages, and what it found.
 #[derive(Default)]
-struct Stack {
+struct LruStack {
     recency: RecencyStack,
     measuring: bool,
-    accesses: Hits,
+    accesses: AccessCounts,
     /// Item i: hits of a buffer of i + 1 pages and of none smaller.
-    first_hits: Vec<Hits>,
-    touched: Seen,
-    written: Seen,
+    first_hits: Vec<AccessCounts>,
+    touched: SeenPages,
+    written: SeenPages,
 }
 
-impl Pages for Stack {
+impl PageVisitor for LruStack {
     fn grow(&mut self, pages: u32) {
         self.touched.grow(pages);
         self.written.grow(pages);
@@ -47,7 +47,7 @@ impl Pages for Stack {
         if let Some(above) = above {
             let at = above as usize;
             if at >= self.first_hits.len() {
-                self.first_hits.resize(at + 1, Hits::default());
+                self.first_hits.resize(at + 1, AccessCounts::default());
             }
             self.first_hits[at].count(write);
         }
@@ -72,12 +72,12 @@ impl Pages for Stack {
 
 /// A set of pages that is counted.
 #[derive(Default)]
-struct Seen {
+struct SeenPages {
     bits: Vec<u64>,
     pages: u64,
 }
 
-impl Seen {
+impl SeenPages {
     fn grow(&mut self, pages: u32) {
         let words = pages.div_ceil(64) as usize;
         self.bits.resize(self.bits.len().max(words), 0);
@@ -92,19 +92,19 @@ impl Seen {
 }
 
 /// Takes requests for the stack.
-struct Pass {
-    walk: Walk,
-    stack: Stack,
+struct StackPass {
+    walk: TraceWalk,
+    stack: LruStack,
 }
 
-impl Consume for Pass {
+impl ConsumeFeeds for StackPass {
     type Outcomes = ();
 
-    fn feed(&mut self, feed: &Feed, _: Option<&Stop>) {
+    fn feed(&mut self, feed: &RequestFeed, _: Option<&StopSignal>) {
         self.walk.feed(feed, &mut self.stack);
     }
 
-    fn finish(&mut self, _: Option<&Stop>, _: &(dyn Fn(f64) + Sync)) {}
+    fn finish(&mut self, _: Option<&StopSignal>, _: &(dyn Fn(f64) + Sync)) {}
 }
 
 /// What takes part of a trace, and the hits of LRU at all sizes, exactly as runs of `lru` without a device count them
@@ -113,25 +113,25 @@ impl Consume for Pass {
 /// # Errors
 /// The trace cannot be read, touches more pages than memory has room for, or ends within the warm-up.
 pub fn lru(
-    scope: &Scope,
-    resources: Resources<'_>,
-    open: &mut dyn FnMut() -> Result<Input, TraceError>,
-    progress: &(dyn Fn(Progress) + Sync),
-) -> Result<Found, ExperimentError> {
-    let mut pass = Pass { walk: Walk::new(scope), stack: Stack::default() };
+    scope: &CurveScope,
+    resources: RunResources<'_>,
+    open: &mut dyn FnMut() -> Result<OpenedInput, TraceError>,
+    progress: &(dyn Fn(RunProgress) + Sync),
+) -> Result<PassFindings, ExperimentError> {
+    let mut pass = StackPass { walk: TraceWalk::new(scope), stack: LruStack::default() };
     let room = (resources.memory_bytes / BYTES_PER_PAGE).min(RECENCY_MOST as u64) as u32;
     let space = PageSpace::unbounded(scope.replay.geometry, room);
     let feeder = scope.replay.feeder(space);
     let input = open()?;
-    let mut show = |share, requests| progress(Progress { share, requests, ..Progress::default() });
+    let mut show = |share, requests| progress(RunProgress { share, requests, ..RunProgress::default() });
     let end = experiment::look(&mut pass, input, feeder, &scope.replay.reading(), &mut show)?;
-    let Pass { walk, stack } = pass;
+    let StackPass { walk, stack } = pass;
     if !walk.measured() {
         return Err(ExperimentError::Warmup { requests: end.counts.read });
     }
     let page_bytes = scope.replay.geometry.page_bytes();
-    Ok(Found {
-        footprint: Footprint { pages: stack.touched.pages, written_pages: stack.written.pages, page_bytes },
+    Ok(PassFindings {
+        footprint: PageFootprint { pages: stack.touched.pages, written_pages: stack.written.pages, page_bytes },
         lru: LruCurve::new(stack.accesses, stack.first_hits),
         warmup_requests: walk.warmup_requests,
         input: end.input(&scope.replay.trace),

@@ -2,39 +2,39 @@
 
 use destage_plan::{Element, PageNo};
 use destage_policy::buffer::{
-    Access, AccessOutcome, Buffer, BufferNotice, Built, Candidate, Evictions, Exhausted, NoDevice, NoVeto, Veto,
-    Visitor,
+    AccessOutcome, BufferNotice, BufferPolicy, BuiltPolicy, EvictionCandidate, EvictionVeto, Evictions, NoDevice,
+    NoVeto, PageAccess, PolicyVisitor, WhenExhausted,
 };
 
-use super::sample::{Deed, Event};
+use super::sample::{SampleAction, SampleEvent};
 
 /// A buffer whose policy is no longer visible.
-pub(super) trait Miniature: Send {
+pub(super) trait MiniatureBuffer: Send {
     /// Lets it happen; the pages are below `pages`.
-    fn run(&mut self, pages: u32, events: &[Event]);
+    fn run(&mut self, pages: u32, events: &[SampleEvent]);
     /// Hits that count.
     fn hits(&self) -> u64;
 }
 
 /// Makes a miniature of a policy.
-pub(super) struct Build;
+pub(super) struct BuildMiniature;
 
-impl Visitor for Build {
-    type Out = (Box<dyn Miniature>, Built);
+impl PolicyVisitor for BuildMiniature {
+    type Out = (Box<dyn MiniatureBuffer>, BuiltPolicy);
 
-    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) -> Self::Out {
-        (Box::new(Small { buffer, out: Evictions::default(), measuring: false, hits: 0 }), built)
+    fn visit<B: BufferPolicy + Send + 'static>(self, buffer: B, built: BuiltPolicy) -> Self::Out {
+        (Box::new(SmallBuffer { buffer, out: Evictions::default(), measuring: false, hits: 0 }), built)
     }
 }
 
 /// [`NoVeto`] as a type of its own: if runs and miniatures called the same function of a policy, compilers would not put it
 /// into the loop of runs any more.
-struct Unopposed;
+struct UnopposedVeto;
 
-impl Veto for Unopposed {
+impl EvictionVeto for UnopposedVeto {
     const ACTIVE: bool = NoVeto::ACTIVE;
 
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
+    fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element> {
         NoVeto.passes_over(candidate)
     }
 
@@ -42,40 +42,40 @@ impl Veto for Unopposed {
         NoVeto.avoids(channel)
     }
 
-    fn exhausted(&mut self) -> Exhausted {
+    fn exhausted(&mut self) -> WhenExhausted {
         NoVeto.exhausted()
     }
 }
 
-struct Small<B> {
+struct SmallBuffer<B> {
     buffer: B,
     out: Evictions,
     measuring: bool,
     hits: u64,
 }
 
-impl<B: Buffer> Small<B> {
+impl<B: BufferPolicy> SmallBuffer<B> {
     fn notify(&mut self, notice: BufferNotice) {
-        self.buffer.notify(notice, &NoDevice, &mut Unopposed, &mut self.out);
+        self.buffer.notify(notice, &NoDevice, &mut UnopposedVeto, &mut self.out);
         self.out.clear();
     }
 }
 
-impl<B: Buffer + Send> Miniature for Small<B> {
-    fn run(&mut self, pages: u32, events: &[Event]) {
+impl<B: BufferPolicy + Send> MiniatureBuffer for SmallBuffer<B> {
+    fn run(&mut self, pages: u32, events: &[SampleEvent]) {
         self.buffer.grow(pages);
         for event in events {
             let page = PageNo(event.page);
             match event.deed {
-                Deed::Read | Deed::Write => {
-                    let access = Access { page, write: matches!(event.deed, Deed::Write) };
-                    let outcome = self.buffer.access(access, &NoDevice, &mut Unopposed, &mut self.out);
+                SampleAction::Read | SampleAction::Write => {
+                    let access = PageAccess { page, write: matches!(event.deed, SampleAction::Write) };
+                    let outcome = self.buffer.access(access, &NoDevice, &mut UnopposedVeto, &mut self.out);
                     self.out.clear();
                     self.hits += u64::from(self.measuring && outcome == AccessOutcome::Hit);
                 }
-                Deed::WritePast | Deed::Trim => self.notify(BufferNotice::Trim { page }),
-                Deed::Flush => self.notify(BufferNotice::Flush),
-                Deed::Measure => self.measuring = true,
+                SampleAction::WritePast | SampleAction::Trim => self.notify(BufferNotice::Trim { page }),
+                SampleAction::Flush => self.notify(BufferNotice::Flush),
+                SampleAction::Measure => self.measuring = true,
             }
         }
     }

@@ -10,19 +10,19 @@ mod sample;
 mod sampled;
 mod walk;
 
-pub use found::{Footprint, Found, Hits, LruCurve};
+pub use found::{AccessCounts, LruCurve, PageFootprint, PassFindings};
 pub use lru::lru;
 pub use result::{CurveResult, PointResult, PolicyCurveResult};
-pub use sampled::{Estimated, SampledCurve, SampledError, SampledPoint, Sampling, check, sampled};
+pub use sampled::{CurveEstimate, CurveSampling, SampledCurve, SampledError, SampledPoint, check, sampled};
 
 use crate::array::ArrayExperiment;
-use crate::buffer::{Experiment, FlushMode};
+use crate::buffer::{BufferExperiment, FlushMode};
 use crate::experiment::TraceReplay;
-use crate::input::{TrimMode, Warmup};
+use crate::input::{TrimMode, WarmupPart};
 
 /// What of a trace takes part, and what its requests do to a buffer: what decides about hits beside policy and size.
 #[derive(Clone, Debug)]
-pub struct Scope {
+pub struct CurveScope {
     /// Which requests take part; where they lie is of no meaning.
     pub replay: TraceReplay,
     /// Host flushes and FUA.
@@ -30,17 +30,17 @@ pub struct Scope {
     /// Discards.
     pub trim: TrimMode,
     /// What is not counted.
-    pub warmup: Warmup,
+    pub warmup: WarmupPart,
 }
 
-impl From<&Experiment> for Scope {
-    fn from(experiment: &Experiment) -> Self {
-        let Experiment { ref replay, run, .. } = *experiment;
+impl From<&BufferExperiment> for CurveScope {
+    fn from(experiment: &BufferExperiment) -> Self {
+        let BufferExperiment { ref replay, run, .. } = *experiment;
         Self { replay: replay.clone(), flush: run.flush, trim: run.trim, warmup: run.warmup }
     }
 }
 
-impl From<&ArrayExperiment> for Scope {
+impl From<&ArrayExperiment> for CurveScope {
     fn from(experiment: &ArrayExperiment) -> Self {
         let ArrayExperiment { ref replay, host, .. } = *experiment;
         // A cache of the host keeps what a flush has written.

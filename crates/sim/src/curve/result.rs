@@ -1,6 +1,6 @@
 //! A curve of hits as `destage trace mrc --json` prints it, with names, units and meanings.
 
-use super::{Found, SampledCurve, Scope};
+use super::{CurveScope, PassFindings, SampledCurve};
 use crate::measure::{InputResult, ParamValue, RecordedSetting, ResultVersion, record};
 
 record! {
@@ -48,7 +48,7 @@ record! {
 
 impl CurveResult {
     /// What was found, and these curves.
-    pub fn new(scope: &Scope, found: &Found, policies: Vec<PolicyCurveResult>) -> Self {
+    pub fn new(scope: &CurveScope, found: &PassFindings, policies: Vec<PolicyCurveResult>) -> Self {
         let page_bytes = scope.replay.geometry.page_bytes();
         let (accesses, knee) = (found.lru.accesses(), found.knee());
         Self {
@@ -72,7 +72,7 @@ impl CurveResult {
     }
 }
 
-impl Found {
+impl PassFindings {
     /// The exact curve of LRU at these sizes in bytes.
     pub fn lru_curve(&self, sizes: &[u64]) -> PolicyCurveResult {
         let page = self.footprint.page_bytes;

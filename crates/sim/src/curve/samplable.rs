@@ -3,7 +3,7 @@
 use destage_plan::{PolicySpec, SpecError};
 use destage_policy::buffer::{self, EvictionUnit, PolicyError};
 
-use super::sample::Unit;
+use super::sample::SampledUnit;
 use super::sampled::SampledError;
 
 /// Policies and layers that cannot be sampled, and what they do.
@@ -21,7 +21,7 @@ const ABSOLUTE: &[(&str, &str, &str)] =
     &[("clc", "si_max", "%"), ("pud-lru", "threshold", "mean"), ("cflru", "period", "capacity")];
 
 /// What is sampled for a policy: the blocks for one that evicts blocks, else the pages.
-pub(super) fn unit(spec: &PolicySpec) -> Result<Unit, SampledError> {
+pub(super) fn unit(spec: &PolicySpec) -> Result<SampledUnit, SampledError> {
     let refuse = |why: String| Err(SampledError::Refused { policy: spec.to_string(), why });
     let parts: Vec<&str> = spec.name.split('+').map(str::trim).collect();
     let base = parts.last().copied().unwrap_or_default();
@@ -35,5 +35,5 @@ pub(super) fn unit(spec: &PolicySpec) -> Result<Unit, SampledError> {
             return refuse(format!("has {key} = {value}, which does not shrink with the buffer"));
         }
     }
-    Ok(if info.unit == EvictionUnit::Block { Unit::Block } else { Unit::Page })
+    Ok(if info.unit == EvictionUnit::Block { SampledUnit::Block } else { SampledUnit::Page })
 }

@@ -14,14 +14,14 @@ pub(super) const WEAKEST: u32 = 20;
 
 /// What a policy that is sampled treats as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum SampledUnit {
     Page,
     Block,
 }
 
 /// What happens in a sample.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Deed {
+pub(super) enum SampleAction {
     Read,
     Write,
     WritePast,
@@ -32,45 +32,45 @@ pub(super) enum Deed {
 
 /// What happens to a page of a sample, by its number there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Event {
+pub(super) struct SampleEvent {
     pub(super) page: u32,
-    pub(super) deed: Deed,
+    pub(super) deed: SampleAction,
 }
 
 /// Some of the pages, with numbers of their own, and what happened to them since it was last taken.
 #[derive(Default)]
-pub(super) struct Sample {
+pub(super) struct PageSample {
     numbers: HashMap<u32, u32, FixedState>,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<SampleEvent>,
     /// Pages below this number were named.
     pub(super) pages: u32,
 }
 
-impl Sample {
+impl PageSample {
     /// How many pages or blocks there are in it.
     pub(super) fn units(&self) -> usize {
         self.numbers.len()
     }
 
-    fn add(&mut self, unit: u32, offset: u32, unit_pages: u32, deed: Deed) {
+    fn add(&mut self, unit: u32, offset: u32, unit_pages: u32, deed: SampleAction) {
         let next = self.numbers.len() as u32;
         let number = *self.numbers.entry(unit).or_insert(next);
         self.pages = self.numbers.len() as u32 * unit_pages;
-        self.events.push(Event { page: number * unit_pages + offset, deed });
+        self.events.push(SampleEvent { page: number * unit_pages + offset, deed });
     }
 }
 
 /// All samples of pages, or of blocks.
-pub(super) struct Samples {
+pub(super) struct PageSamples {
     unit_pages: u32,
     seed: u64,
     /// The strengths in use, the strongest first: all samples of strength n together have one of 2^n pages.
     pub(super) strengths: Vec<u32>,
     /// By strength in use, then by sample.
-    pub(super) sets: Vec<[Sample; SAMPLES + 1]>,
+    pub(super) sets: Vec<[PageSample; SAMPLES + 1]>,
 }
 
-impl Samples {
+impl PageSamples {
     /// Samples of these strengths, which ascend.
     pub(super) fn new(unit_pages: u32, seed: u64, strengths: Vec<u32>) -> Self {
         let sets = strengths.iter().map(|_| Default::default()).collect();
@@ -79,7 +79,7 @@ impl Samples {
 
     /// Something happens to a page.
     #[inline]
-    pub(super) fn add(&mut self, page: u32, deed: Deed) {
+    pub(super) fn add(&mut self, page: u32, deed: SampleAction) {
         let (unit, offset) = (page / self.unit_pages, page % self.unit_pages);
         let hash = mixed(self.seed.wrapping_add(u64::from(unit)));
         // The lower half says how weak a sample may be to have it, the upper one which of them has it.
@@ -98,9 +98,9 @@ impl Samples {
     }
 
     /// Something happens to all of them.
-    pub(super) fn add_to_all(&mut self, deed: Deed) {
+    pub(super) fn add_to_all(&mut self, deed: SampleAction) {
         for sample in self.sets.iter_mut().flatten() {
-            sample.events.push(Event { page: 0, deed });
+            sample.events.push(SampleEvent { page: 0, deed });
         }
     }
 
@@ -124,11 +124,11 @@ mod tests {
 
     #[test]
     fn samples_are_disjoint_and_weaker_ones_are_parts_of_stronger_ones() {
-        let mut samples = Samples::new(4, 7, vec![1, 3, 6]);
+        let mut samples = PageSamples::new(4, 7, vec![1, 3, 6]);
         for page in 0..40_000 {
-            samples.add(page, Deed::Write);
+            samples.add(page, SampleAction::Write);
         }
-        samples.add_to_all(Deed::Flush);
+        samples.add_to_all(SampleAction::Flush);
         let mut before: Option<Vec<u32>> = None;
         for (strength, own) in samples.strengths.clone().into_iter().zip(&samples.sets) {
             let mut units = Vec::new();
@@ -149,8 +149,8 @@ mod tests {
             }
         }
         // Others with another seed.
-        let mut other = Samples::new(4, 8, vec![6]);
-        (0..40_000).for_each(|page| other.add(page, Deed::Write));
+        let mut other = PageSamples::new(4, 8, vec![6]);
+        (0..40_000).for_each(|page| other.add(page, SampleAction::Write));
         let units: Vec<u32> = other.sets[0][TOGETHER].numbers.keys().copied().collect();
         assert!(
             before.is_some_and(|before| before.iter().filter(|unit| units.contains(unit)).count() < units.len() / 4)

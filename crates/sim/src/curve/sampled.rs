@@ -17,15 +17,15 @@ use destage_policy::buffer::{self, BufferConfig, PolicyError};
 use destage_trace::TraceError;
 use rayon::prelude::*;
 
-use super::control::Control;
-use super::miniature::{Build, Miniature};
+use super::control::LruControl;
+use super::miniature::{BuildMiniature, MiniatureBuffer};
 use super::samplable;
-use super::sample::{Deed, Event, SAMPLES, Samples, TOGETHER, Unit, WEAKEST};
-use super::walk::{Pages, Walk};
-use super::{Found, Scope};
-use crate::experiment::{self, Consume, ExperimentError, Input, Progress, Resources, Stop};
-use crate::input::{Feed, PageSpace};
-use crate::measure::{Estimate, ParamValue};
+use super::sample::{PageSamples, SAMPLES, SampleAction, SampleEvent, SampledUnit, TOGETHER, WEAKEST};
+use super::walk::{PageVisitor, TraceWalk};
+use super::{CurveScope, PassFindings};
+use crate::experiment::{self, ConsumeFeeds, ExperimentError, OpenedInput, RunProgress, RunResources, StopSignal};
+use crate::input::{PageSpace, RequestFeed};
+use crate::measure::{MeanEstimate, ParamValue};
 
 /// Pages of a miniature, at least, where pages are sampled.
 const LEAST_PAGES: u64 = 32;
@@ -42,7 +42,7 @@ const ELEMENTS: u32 = 1;
 
 /// How a curve is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sampling {
+pub struct CurveSampling {
     /// All samples of a size together have one of 2 to the power of this pages, or of blocks; more of them where the
     /// buffer is small.
     pub strength: u32,
@@ -50,7 +50,7 @@ pub struct Sampling {
     pub seed: u64,
 }
 
-impl Default for Sampling {
+impl Default for CurveSampling {
     fn default() -> Self {
         Self { strength: 6, seed: 1 }
     }
@@ -108,100 +108,100 @@ pub enum SampledError {
 }
 
 /// What one size of a policy is estimated by.
-struct Measured {
+struct MeasuredSize {
     policy: usize,
     size: usize,
     /// Pages of each miniature.
     pages: u64,
     /// Where its samples are; all pages if nowhere.
-    samples: Option<(Unit, usize)>,
-    miniatures: Vec<Box<dyn Miniature>>,
+    samples: Option<(SampledUnit, usize)>,
+    miniatures: Vec<Box<dyn MiniatureBuffer>>,
 }
 
 /// All samples, and what runs on them.
-struct Sampler {
-    walk: Walk,
+struct CurveSampler {
+    walk: TraceWalk,
     pool: rayon::ThreadPool,
-    by_unit: Vec<(Unit, Samples, Vec<[Control; SAMPLES + 1]>)>,
+    by_unit: Vec<(SampledUnit, PageSamples, Vec<[LruControl; SAMPLES + 1]>)>,
     /// What happened to all pages, where some run sees them.
-    all: Option<Vec<Event>>,
+    all: Option<Vec<SampleEvent>>,
     pages: u32,
-    measured: Vec<Measured>,
+    measured: Vec<MeasuredSize>,
 }
 
 /// What a walk through the trace adds to.
-struct Gather<'a> {
-    by_unit: &'a mut [(Unit, Samples, Vec<[Control; SAMPLES + 1]>)],
-    all: &'a mut Option<Vec<Event>>,
+struct WalkGather<'a> {
+    by_unit: &'a mut [(SampledUnit, PageSamples, Vec<[LruControl; SAMPLES + 1]>)],
+    all: &'a mut Option<Vec<SampleEvent>>,
     pages: &'a mut u32,
 }
 
-impl Gather<'_> {
+impl WalkGather<'_> {
     #[inline]
-    fn add(&mut self, page: u32, deed: Deed) {
+    fn add(&mut self, page: u32, deed: SampleAction) {
         for (_, samples, _) in &mut *self.by_unit {
             samples.add(page, deed);
         }
         if let Some(all) = self.all {
-            all.push(Event { page, deed });
+            all.push(SampleEvent { page, deed });
         }
     }
 
-    fn add_to_all(&mut self, deed: Deed) {
+    fn add_to_all(&mut self, deed: SampleAction) {
         for (_, samples, _) in &mut *self.by_unit {
             samples.add_to_all(deed);
         }
         if let Some(all) = self.all {
-            all.push(Event { page: 0, deed });
+            all.push(SampleEvent { page: 0, deed });
         }
     }
 }
 
-impl Pages for Gather<'_> {
+impl PageVisitor for WalkGather<'_> {
     fn grow(&mut self, pages: u32) {
         *self.pages = pages;
     }
 
     fn measure(&mut self) {
-        self.add_to_all(Deed::Measure);
+        self.add_to_all(SampleAction::Measure);
     }
 
     #[inline]
     fn access(&mut self, page: u32, write: bool) {
-        self.add(page, if write { Deed::Write } else { Deed::Read });
+        self.add(page, if write { SampleAction::Write } else { SampleAction::Read });
     }
 
     fn write_past(&mut self, page: u32) {
-        self.add(page, Deed::WritePast);
+        self.add(page, SampleAction::WritePast);
     }
 
     fn trim(&mut self, page: u32) {
-        self.add(page, Deed::Trim);
+        self.add(page, SampleAction::Trim);
     }
 
     fn flush(&mut self) {
-        self.add_to_all(Deed::Flush);
+        self.add_to_all(SampleAction::Flush);
     }
 }
 
-impl Consume for Sampler {
+impl ConsumeFeeds for CurveSampler {
     type Outcomes = ();
 
-    fn feed(&mut self, feed: &Feed, _: Option<&Stop>) {
+    fn feed(&mut self, feed: &RequestFeed, _: Option<&StopSignal>) {
         let Self { walk, by_unit, all, pages, .. } = self;
-        walk.feed(feed, &mut Gather { by_unit, all, pages });
+        walk.feed(feed, &mut WalkGather { by_unit, all, pages });
         let waiting = self.by_unit.iter().map(|(_, samples, _)| samples.waiting()).sum::<usize>();
         if waiting + self.all.as_ref().map_or(0, Vec::len) >= GATHERED {
             self.run();
         }
     }
 
-    fn finish(&mut self, _: Option<&Stop>, _: &(dyn Fn(f64) + Sync)) {
+    fn finish(&mut self, _: Option<&StopSignal>, _: &(dyn Fn(f64) + Sync)) {
         self.run();
     }
 }
 
-impl Sampler {
+impl CurveSampler {
     /// Has all miniatures see what was gathered.
     fn run(&mut self) {
         let Self { pool, by_unit, all, pages, measured, .. } = self;
@@ -233,10 +233,10 @@ impl Sampler {
 }
 
 /// How strong the samples of a buffer are, and the pages of each miniature; nothing where all pages are to be seen.
-fn strength(pages: u64, unit: Unit, sampling: Sampling) -> Option<(u32, u64)> {
+fn strength(pages: u64, unit: SampledUnit, sampling: CurveSampling) -> Option<(u32, u64)> {
     let least = match unit {
-        Unit::Page => LEAST_PAGES,
-        Unit::Block => LEAST_OF_BLOCKS,
+        SampledUnit::Page => LEAST_PAGES,
+        SampledUnit::Block => LEAST_OF_BLOCKS,
     };
     let miniature = |strength: u32| {
         let of = (SAMPLES as u64) << strength;
@@ -248,17 +248,17 @@ fn strength(pages: u64, unit: Unit, sampling: Sampling) -> Option<(u32, u64)> {
 
 /// What is to be estimated.
 #[derive(Clone, Copy, Debug)]
-pub struct Estimated<'a> {
+pub struct CurveEstimate<'a> {
     /// What takes part.
-    pub scope: &'a Scope,
+    pub scope: &'a CurveScope,
     /// What [`lru`](super::lru) finds of it.
-    pub found: &'a Found,
+    pub found: &'a PassFindings,
     /// The policies.
     pub policies: &'a [PolicySpec],
     /// The sizes in pages.
     pub sizes: &'a [u64],
     /// How the curves are sampled.
-    pub sampling: Sampling,
+    pub sampling: CurveSampling,
 }
 
 /// Whether a policy's hits can be estimated.
@@ -274,12 +274,12 @@ pub fn check(policy: &PolicySpec) -> Result<(), SampledError> {
 /// # Errors
 /// A policy cannot be sampled, a size is none, or the trace cannot be read.
 pub fn sampled(
-    asked: &Estimated<'_>,
-    resources: Resources<'_>,
-    open: &mut dyn FnMut() -> Result<Input, TraceError>,
-    progress: &(dyn Fn(Progress) + Sync),
+    asked: &CurveEstimate<'_>,
+    resources: RunResources<'_>,
+    open: &mut dyn FnMut() -> Result<OpenedInput, TraceError>,
+    progress: &(dyn Fn(RunProgress) + Sync),
 ) -> Result<Vec<SampledCurve>, SampledError> {
-    let Estimated { scope, found, policies, sizes, sampling } = *asked;
+    let CurveEstimate { scope, found, policies, sizes, sampling } = *asked;
     let mut curves = Vec::new();
     let mut plans = Vec::new();
     for (policy, spec) in policies.iter().enumerate() {
@@ -293,7 +293,7 @@ pub fn sampled(
         }
     }
     let mut by_unit = Vec::new();
-    for unit in [Unit::Page, Unit::Block] {
+    for unit in [SampledUnit::Page, SampledUnit::Block] {
         let strengths = plans.iter().filter(|plan| plan.3 == unit).filter_map(|plan| plan.4);
         let mut strengths: Vec<u32> = strengths.map(|(strength, _)| strength).collect();
         strengths.sort_unstable();
@@ -301,9 +301,9 @@ pub fn sampled(
         if strengths.is_empty() {
             continue;
         }
-        let unit_pages = if unit == Unit::Block { scope.replay.geometry.pages_per_block() } else { 1 };
+        let unit_pages = if unit == SampledUnit::Block { scope.replay.geometry.pages_per_block() } else { 1 };
         let controls = strengths.iter().map(|_| Default::default()).collect();
-        by_unit.push((unit, Samples::new(unit_pages, sampling.seed, strengths), controls));
+        by_unit.push((unit, PageSamples::new(unit_pages, sampling.seed, strengths), controls));
     }
     let mut measured = Vec::new();
     for (policy, size, pages, unit, weak) in plans {
@@ -321,24 +321,24 @@ pub fn sampled(
                 pages_per_block: scope.replay.geometry.pages_per_block(),
                 elements: ELEMENTS,
             };
-            let (miniature, built) = buffer::build(&policies[policy], config, Build)?;
+            let (miniature, built) = buffer::build(&policies[policy], config, BuildMiniature)?;
             miniatures.push(miniature);
             let params = built.params.into_iter().map(|(name, value)| ParamValue { name: name.into(), value });
             curves[policy].params = params.collect();
         }
-        measured.push(Measured { policy, size, pages, samples, miniatures });
+        measured.push(MeasuredSize { policy, size, pages, samples, miniatures });
     }
     let all = measured.iter().any(|measured| measured.samples.is_none()).then(Vec::new);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(resources.threads).build();
     let pool = pool.map_err(|error| ExperimentError::Threads(error.to_string()))?;
     let whole = measured.iter().filter(|measured| measured.samples.is_none()).count() as u64;
-    let mut sampler = Sampler { walk: Walk::new(scope), pool, by_unit, all, pages: 0, measured };
+    let mut sampler = CurveSampler { walk: TraceWalk::new(scope), pool, by_unit, all, pages: 0, measured };
     let room = resources.memory_bytes / (BYTES_PER_PAGE * (whole + 1));
     let space = PageSpace::unbounded(scope.replay.geometry, u32::try_from(room).unwrap_or(u32::MAX));
     let feeder = scope.replay.feeder(space);
     let input = open().map_err(ExperimentError::from)?;
     let runs = sampler.measured.len() as u32;
-    let mut show = |share, requests: u64| progress(Progress { share, requests, runs, ..Progress::default() });
+    let mut show = |share, requests: u64| progress(RunProgress { share, requests, runs, ..RunProgress::default() });
     experiment::look(&mut sampler, input, feeder, &scope.replay.reading(), &mut show)?;
     sampler.finish(None, &|_| ());
     let accesses = found.lru.accesses().all();
@@ -349,9 +349,9 @@ pub fn sampled(
     Ok(curves)
 }
 
-impl Sampler {
+impl CurveSampler {
     /// What was measured of a buffer of so many pages.
-    fn point(&self, measured: &Measured, pages: u64, accesses: u64, found: &Found) -> SampledPoint {
+    fn point(&self, measured: &MeasuredSize, pages: u64, accesses: u64, found: &PassFindings) -> SampledPoint {
         let hits = measured.miniatures.iter().map(|miniature| miniature.hits());
         let ratio = |hits: f64| (accesses > 0).then(|| (hits / accesses as f64).clamp(0.0, 1.0));
         let sampled = measured.samples.and_then(|(unit, at)| {
@@ -375,7 +375,7 @@ impl Sampler {
         // Each sample stands for this many times as many pages.
         let times = SAMPLES as f64 / share;
         let each: Vec<f64> = (0..SAMPLES).map(|sample| more(sample, measured.pages) * times).collect();
-        let each = Estimate::of(&each);
+        let each = MeanEstimate::of(&each);
         let together = more(TOGETHER, SAMPLES as u64 * measured.pages) / share;
         let by_size = (together - each.mean).abs();
         let half_width = (each.half_width + by_size).max(UNSEEN * accesses as f64 / units.max(1) as f64);

@@ -2,12 +2,12 @@
 
 use destage_plan::Op;
 
-use super::Scope;
+use super::CurveScope;
 use crate::buffer::FlushMode;
-use crate::input::{Feed, TrimMode, Warmup};
+use crate::input::{RequestFeed, TrimMode, WarmupPart};
 
 /// What happens to pages.
-pub(super) trait Pages {
+pub(super) trait PageVisitor {
     /// Pages below this number are to be named from now on.
     fn grow(&mut self, pages: u32);
     /// From now on everything counts.
@@ -23,8 +23,8 @@ pub(super) trait Pages {
 }
 
 /// The way through a trace.
-pub(super) struct Walk {
-    warmup: Warmup,
+pub(super) struct TraceWalk {
+    warmup: WarmupPart,
     flush: FlushMode,
     trim: TrimMode,
     fed: u64,
@@ -33,21 +33,21 @@ pub(super) struct Walk {
     measuring: bool,
 }
 
-impl Walk {
-    pub(super) fn new(scope: &Scope) -> Self {
-        let Scope { warmup, flush, trim, .. } = *scope;
+impl TraceWalk {
+    pub(super) fn new(scope: &CurveScope) -> Self {
+        let CurveScope { warmup, flush, trim, .. } = *scope;
         Self { warmup, flush, trim, fed: 0, warmup_requests: 0, measuring: false }
     }
 
     /// Tells of a batch.
-    pub(super) fn feed(&mut self, feed: &Feed, pages: &mut impl Pages) {
+    pub(super) fn feed(&mut self, feed: &RequestFeed, pages: &mut impl PageVisitor) {
         pages.grow(feed.pages);
         let mut begin = 0;
         for request in &feed.requests {
             let due = match self.warmup {
-                Warmup::None => true,
-                Warmup::Requests(requests) => self.fed >= requests,
-                Warmup::Time(time) => request.time >= time,
+                WarmupPart::None => true,
+                WarmupPart::Requests(requests) => self.fed >= requests,
+                WarmupPart::Time(time) => request.time >= time,
             };
             if due && !self.measuring {
                 self.measuring = true;

@@ -9,7 +9,7 @@ use super::profile::DiskProfile;
 
 /// A place on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct DiskPlace {
     /// The zone.
     pub zone: u32,
     /// The cylinder, counted over all zones.
@@ -39,7 +39,7 @@ struct ZoneMap {
 
 /// The map from LBNs to places.
 #[derive(Clone, Debug)]
-pub struct Geometry {
+pub struct DiskGeometry {
     zones: Vec<ZoneMap>,
     heads: u32,
     rotation: u64,
@@ -47,7 +47,7 @@ pub struct Geometry {
     sectors: u64,
 }
 
-impl Geometry {
+impl DiskGeometry {
     /// The geometry of a disk of this checked profile, whose seek over one cylinder takes `single`
     /// nanoseconds.
     pub(super) fn new(profile: &DiskProfile, single: u32) -> Self {
@@ -110,7 +110,7 @@ impl Geometry {
     }
 
     /// Where the sector is, or none behind the end of the disk.
-    pub fn locate(&self, lbn: u64) -> Option<Place> {
+    pub fn locate(&self, lbn: u64) -> Option<DiskPlace> {
         if lbn >= self.sectors {
             return None;
         }
@@ -126,11 +126,11 @@ impl Geometry {
         let skew = u64::from(cylinder) * per_cylinder + u64::from(head) * u64::from(map.track_skew);
         let slot = ((u64::from(map.first_slot) + skew + u64::from(sector)) % per_track) as u32;
         let angle = self.angle(map.sectors_per_track, slot);
-        Some(Place { zone: zone as u32, cylinder: map.first_cylinder + cylinder, head, sector, slot, angle })
+        Some(DiskPlace { zone: zone as u32, cylinder: map.first_cylinder + cylinder, head, sector, slot, angle })
     }
 
     /// The first sector of the last track so far, if there is one.
-    fn last_track(&self) -> Option<Place> {
+    fn last_track(&self) -> Option<DiskPlace> {
         let per_track = self.zones.last()?.sectors_per_track;
         self.locate(self.sectors - u64::from(per_track))
     }
@@ -143,14 +143,14 @@ impl Geometry {
 
     /// How long `sectors` in a row take to pass, beginning at the place and not leaving its track.
     #[inline]
-    pub(super) fn passing(&self, place: &Place, sectors: u32) -> u64 {
+    pub(super) fn passing(&self, place: &DiskPlace, sectors: u32) -> u64 {
         let per_track = u64::from(self.zones[place.zone as usize].sectors_per_track);
         (u64::from(place.slot) + u64::from(sectors)) * self.rotation / per_track - u64::from(place.angle)
     }
 
     /// Sectors from the place to the end of its track.
     #[inline]
-    pub(super) fn left_on_track(&self, place: &Place) -> u32 {
+    pub(super) fn left_on_track(&self, place: &DiskPlace) -> u32 {
         self.zones[place.zone as usize].sectors_per_track - place.sector
     }
 }

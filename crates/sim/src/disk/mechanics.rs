@@ -2,14 +2,14 @@
 
 use destage_plan::Nanos;
 
-use super::geometry::{Geometry, Place};
+use super::geometry::{DiskGeometry, DiskPlace};
 use super::profile::{DiskError, DiskProfile};
-use super::schedule::Queued;
-use super::{Command, DiskOp};
+use super::schedule::WaitingCommand;
+use super::{DiskCommand, DiskOp};
 
 /// Where the arm is.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Arm {
+pub(super) struct DiskArm {
     pub(super) cylinder: u32,
     pub(super) head: u32,
     /// The LBN behind the last transfer, from which C-LOOK goes on.
@@ -18,13 +18,13 @@ pub(super) struct Arm {
 
 /// What getting to a track takes, in nanoseconds. At most one of `seek` and `switch` is not zero.
 #[derive(Clone, Copy)]
-struct Approach {
+struct TrackApproach {
     seek: u32,
     switch: u32,
     settle: u32,
 }
 
-impl Approach {
+impl TrackApproach {
     #[inline]
     fn total(self) -> u32 {
         self.seek + self.switch + self.settle
@@ -33,7 +33,7 @@ impl Approach {
 
 /// The parts of a command's service time, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct ServiceParts {
     pub(super) overhead: u64,
     pub(super) seek: u64,
     pub(super) switch: u64,
@@ -42,7 +42,7 @@ pub(super) struct Parts {
     pub(super) transfer: u64,
 }
 
-impl Parts {
+impl ServiceParts {
     pub(super) fn total(&self) -> u64 {
         self.overhead + self.seek + self.switch + self.settle + self.rotation + self.transfer
     }
@@ -50,8 +50,8 @@ impl Parts {
 
 /// Everything about a disk that does not change.
 #[derive(Clone, Debug)]
-pub(super) struct Mechanics {
-    pub(super) geometry: Geometry,
+pub(super) struct DiskMechanics {
+    pub(super) geometry: DiskGeometry,
     /// By distance in cylinders. All times are at most a second, so sums of three fit in 32 bits.
     seek: Vec<u32>,
     head_switch: u32,
@@ -61,12 +61,12 @@ pub(super) struct Mechanics {
     average_rotation: bool,
 }
 
-impl Mechanics {
+impl DiskMechanics {
     pub(super) fn new(profile: &DiskProfile) -> Result<Self, DiskError> {
         profile.check()?;
         let seek = profile.seek.table(profile.cylinders() as u32)?;
         Ok(Self {
-            geometry: Geometry::new(profile, seek[1]),
+            geometry: DiskGeometry::new(profile, seek[1]),
             seek,
             head_switch: profile.head_switch.0 as u32,
             write_settle: profile.write_settle.0 as u32,
@@ -87,15 +87,15 @@ impl Mechanics {
     }
 
     #[inline]
-    fn approach(&self, arm: &Arm, cylinder: u32, head: u32, op: DiskOp) -> Approach {
+    fn approach(&self, arm: &DiskArm, cylinder: u32, head: u32, op: DiskOp) -> TrackApproach {
         let distance = cylinder.abs_diff(arm.cylinder);
         let other_head = head != arm.head;
         let switch = if other_head { self.head_switch } else { 0 };
         let settle = if op == DiskOp::Write && (distance > 0 || other_head) { self.write_settle } else { 0 };
         if distance > 0 {
-            Approach { seek: self.seek[distance as usize].max(switch), switch: 0, settle }
+            TrackApproach { seek: self.seek[distance as usize].max(switch), switch: 0, settle }
         } else {
-            Approach { seek: 0, switch, settle }
+            TrackApproach { seek: 0, switch, settle }
         }
     }
 
@@ -115,14 +115,14 @@ impl Mechanics {
 
     /// From the end of the overhead, at `phase`, to the command's first sector.
     #[inline]
-    pub(super) fn positioning(&self, arm: &Arm, phase: u32, queued: &Queued) -> u32 {
+    pub(super) fn positioning(&self, arm: &DiskArm, phase: u32, queued: &WaitingCommand) -> u32 {
         let later = self.approach(arm, queued.cylinder, queued.head, queued.command.op).total();
         later + self.first_wait(phase, later, queued.angle)
     }
 
     /// Serves a command from now on, and leaves the arm where it ends.
-    pub(super) fn serve(&self, arm: &mut Arm, now: Nanos, command: &Command) -> Parts {
-        let mut parts = Parts { overhead: self.overhead.into(), ..Parts::default() };
+    pub(super) fn serve(&self, arm: &mut DiskArm, now: Nanos, command: &DiskCommand) -> ServiceParts {
+        let mut parts = ServiceParts { overhead: self.overhead.into(), ..ServiceParts::default() };
         if !command.op.moves_arm() {
             return parts;
         }
@@ -157,10 +157,10 @@ impl Mechanics {
     }
 
     /// A command in the queue, which lies on the disk or needs no arm.
-    pub(super) fn queued(&self, command: Command, arrival: Nanos) -> Queued {
+    pub(super) fn queued(&self, command: DiskCommand, arrival: Nanos) -> WaitingCommand {
         let place = if command.op.moves_arm() { self.geometry.locate(command.lbn) } else { None };
         let (cylinder, head, angle) =
-            place.map_or((0, 0, 0), |Place { cylinder, head, angle, .. }| (cylinder, head, angle));
-        Queued { command, arrival, cylinder, head, angle }
+            place.map_or((0, 0, 0), |DiskPlace { cylinder, head, angle, .. }| (cylinder, head, angle));
+        WaitingCommand { command, arrival, cylinder, head, angle }
     }
 }

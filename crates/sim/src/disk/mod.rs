@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 use destage_plan::Nanos;
 
-pub use geometry::{Geometry, Place};
-use mechanics::{Arm, Mechanics, Parts};
-pub use profile::{DiskError, DiskProfile, PRESETS, Zone};
-use schedule::Queued;
-pub use schedule::Scheduler;
+pub use geometry::{DiskGeometry, DiskPlace};
+use mechanics::{DiskArm, DiskMechanics, ServiceParts};
+pub use profile::{DiskError, DiskProfile, DiskZone, PRESETS};
+pub use schedule::DiskScheduler;
+use schedule::WaitingCommand;
 pub use seek::SeekCurve;
 
 /// What a command does.
@@ -57,7 +57,7 @@ impl DiskOp {
 
 /// A command to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct DiskCommand {
     /// What to do.
     pub op: DiskOp,
     /// The first sector of 512 bytes. Of no meaning to a flush.
@@ -155,44 +155,44 @@ impl DiskStats {
 
 #[derive(Clone, Copy, Debug)]
 struct InService {
-    command: Command,
-    parts: Parts,
+    command: DiskCommand,
+    parts: ServiceParts,
     queued: Nanos,
     done: Nanos,
 }
 
 /// A simulated disk.
 #[derive(Clone, Debug)]
-pub struct Disk {
-    mechanics: Arc<Mechanics>,
-    scheduler: Scheduler,
+pub struct SimulatedDisk {
+    mechanics: Arc<DiskMechanics>,
+    scheduler: DiskScheduler,
     /// How many commands the drive holds at most, the one in service included.
     depth: usize,
-    arm: Arm,
+    arm: DiskArm,
     serving: Option<InService>,
     /// What the drive holds and has not begun, in order of arrival.
-    window: Vec<Queued>,
+    window: Vec<WaitingCommand>,
     /// What waits outside the drive since the window is full, in order of arrival.
-    outside: VecDeque<Queued>,
+    outside: VecDeque<WaitingCommand>,
     stats: DiskStats,
     /// The latest time heard of.
     now: Nanos,
 }
 
-impl Disk {
+impl SimulatedDisk {
     /// An idle disk at time zero, its arm on the outermost track. A clone shares the tables, which
     /// take 4 bytes a cylinder.
     ///
     /// # Errors
     /// A profile that describes no disk.
-    pub fn new(profile: &DiskProfile, scheduler: Scheduler) -> Result<Self, DiskError> {
-        let mechanics = Arc::new(Mechanics::new(profile)?);
+    pub fn new(profile: &DiskProfile, scheduler: DiskScheduler) -> Result<Self, DiskError> {
+        let mechanics = Arc::new(DiskMechanics::new(profile)?);
         let depth = profile.queue_depth as usize;
         Ok(Self {
             mechanics,
             scheduler,
             depth,
-            arm: Arm::default(),
+            arm: DiskArm::default(),
             serving: None,
             window: Vec::with_capacity(depth),
             outside: VecDeque::new(),
@@ -207,7 +207,7 @@ impl Disk {
     }
 
     /// Where the disk's sectors are.
-    pub fn geometry(&self) -> &Geometry {
+    pub fn geometry(&self) -> &DiskGeometry {
         &self.mechanics.geometry
     }
 
@@ -235,12 +235,12 @@ impl Disk {
     /// # Panics
     /// If the caller goes back in time, or did not take a completion that was due before `now`:
     /// what follows would be wrong. At the time of a completion either may come first.
-    pub fn submit(&mut self, now: Nanos, command: Command) -> Result<(), OutOfRange> {
+    pub fn submit(&mut self, now: Nanos, command: DiskCommand) -> Result<(), OutOfRange> {
         assert!(now >= self.now, "{now} is before {}, the time of an earlier call", self.now);
         if let Some(serving) = &self.serving {
             assert!(now <= serving.done, "a completion at {} was not taken by {now}", serving.done);
         }
-        let Command { op, lbn, sectors, .. } = command;
+        let DiskCommand { op, lbn, sectors, .. } = command;
         let capacity = self.sectors();
         let fits = sectors > 0 && lbn.checked_add(sectors.into()).is_some_and(|end| end <= capacity);
         if op != DiskOp::Flush && !fits {
@@ -284,7 +284,7 @@ impl Disk {
         Some((now, served.command.tag))
     }
 
-    fn start(&mut self, now: Nanos, queued: Queued) {
+    fn start(&mut self, now: Nanos, queued: WaitingCommand) {
         let parts = self.mechanics.serve(&mut self.arm, now, &queued.command);
         let done = now + Nanos(parts.total());
         self.serving = Some(InService { command: queued.command, parts, queued: now - queued.arrival, done });

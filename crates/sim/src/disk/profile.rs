@@ -13,7 +13,7 @@ const DEEPEST_QUEUE: u64 = 1024;
 
 /// Neighbouring cylinders whose tracks hold equally many sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Zone {
+pub struct DiskZone {
     /// Cylinders in the zone. The first zone begins at cylinder 0, every other one where the zone
     /// before it ends.
     pub cylinders: u32,
@@ -27,7 +27,7 @@ pub struct DiskProfile {
     /// Heads, hence tracks in a cylinder.
     pub heads: u32,
     /// From the outermost cylinder inwards; LBN 0 is on the first.
-    pub zones: Vec<Zone>,
+    pub zones: Vec<DiskZone>,
     /// One rotation.
     pub rotation: Nanos,
     /// The arm.
@@ -83,7 +83,7 @@ impl DiskProfile {
             // 150 MB/s to 75 MB/s in equal steps, as sectors in a rotation, to the nearest.
             let ninths_of_rate = 9 * 150_000_000 - zone * 75_000_000;
             let (bytes_x, unit) = (ninths_of_rate * ROTATION_7200.0, 9 * 1_000_000_000 * 512);
-            Zone { cylinders: 5_000, sectors_per_track: ((bytes_x + unit / 2) / unit) as u32 }
+            DiskZone { cylinders: 5_000, sectors_per_track: ((bytes_x + unit / 2) / unit) as u32 }
         });
         Self {
             heads: 22,
@@ -113,7 +113,7 @@ impl DiskProfile {
     /// third of the stroke. Give [`SeekCurve::Table`], the zones and the skews for a drive that was
     /// measured.
     pub fn barracuda_2gb() -> Self {
-        let zones = (0..11).map(|zone| Zone {
+        let zones = (0..11).map(|zone| DiskZone {
             // 5,172 = 11 × 470 + 2.
             cylinders: 470 + u32::from(zone < 2),
             sectors_per_track: 186 - (zone * 67 + 5) / 10,

@@ -1,7 +1,7 @@
 //! Which of the commands that the drive holds is served next (specs §3).
 
-use super::mechanics::{Arm, Mechanics};
-use super::{Command, DiskOp};
+use super::mechanics::{DiskArm, DiskMechanics};
+use super::{DiskCommand, DiskOp};
 use destage_plan::Nanos;
 
 /// The order of service. Ties go to the command that came first.
@@ -10,7 +10,7 @@ use destage_plan::Nanos;
 /// as it is the oldest. SSTF and SPTF have no guard against starvation: a command far away waits,
 /// and with it every later flush, as long as nearer ones keep coming.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scheduler {
+pub enum DiskScheduler {
     /// First come, first served.
     Fcfs,
     /// Ascending LBNs from the end of the last transfer, and from the lowest again when none is
@@ -24,7 +24,7 @@ pub enum Scheduler {
     Sptf,
 }
 
-impl Scheduler {
+impl DiskScheduler {
     /// Every order.
     pub const ALL: [Self; 4] = [Self::Fcfs, Self::CLook, Self::Sstf, Self::Sptf];
 
@@ -45,11 +45,17 @@ impl Scheduler {
 
     /// The place in the queue of the command to serve next. The queue is in order of arrival and
     /// not empty.
-    pub(super) fn choose(self, queue: &[Queued], mechanics: &Mechanics, arm: &Arm, now: Nanos) -> usize {
+    pub(super) fn choose(
+        self,
+        queue: &[WaitingCommand],
+        mechanics: &DiskMechanics,
+        arm: &DiskArm,
+        now: Nanos,
+    ) -> usize {
         if self == Self::Fcfs {
             return 0;
         }
-        let needs_no_arm = |(place, queued): &(usize, &Queued)| match queued.command.op {
+        let needs_no_arm = |(place, queued): &(usize, &WaitingCommand)| match queued.command.op {
             DiskOp::Flush => *place == 0,
             DiskOp::Discard => true,
             DiskOp::Read | DiskOp::Write => false,
@@ -74,15 +80,15 @@ impl Scheduler {
 /// The first of the reads and writes with the least cost. The queue holds one, since its oldest is
 /// no flush.
 #[inline]
-fn least<K: Ord>(queue: &[Queued], cost: impl Fn(&Queued) -> K) -> usize {
+fn least<K: Ord>(queue: &[WaitingCommand], cost: impl Fn(&WaitingCommand) -> K) -> usize {
     let moving = queue.iter().enumerate().filter(|(_, queued)| queued.command.op.moves_arm());
     moving.min_by_key(|(_, queued)| cost(queued)).map_or(0, |(place, _)| place)
 }
 
 /// A command that waits, with the place of its first sector.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Queued {
-    pub(super) command: Command,
+pub(super) struct WaitingCommand {
+    pub(super) command: DiskCommand,
     pub(super) arrival: Nanos,
     pub(super) cylinder: u32,
     pub(super) head: u32,

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use destage_plan::{PageGeometry, Request};
 use destage_trace::{ThroughSource, TraceStat};
 
-use super::{Input, TraceReplay};
+use super::{OpenedInput, TraceReplay};
 use crate::measure::TraceCharacteristics;
 
 /// Entries of the set of pages at most, some 200 MB; a trace that needs more has its different
 /// pages not counted.
 const PAGE_ENTRIES: usize = 1 << 21;
 
-struct Count {
+struct KindCount {
     geometry: PageGeometry,
     stat: TraceStat,
     /// Requests that still count.
@@ -22,24 +22,24 @@ struct Count {
 
 /// Counts the requests that go by.
 #[derive(Clone)]
-pub struct Counter(Arc<Mutex<Count>>);
+pub struct CharacteristicsCounter(Arc<Mutex<KindCount>>);
 
-impl Counter {
+impl CharacteristicsCounter {
     /// Counts the requests that are read for this replay, in its pages.
     pub fn new(replay: &TraceReplay) -> Self {
         let (geometry, left) = (replay.geometry, replay.limit.unwrap_or(u64::MAX));
-        Self(Arc::new(Mutex::new(Count { geometry, stat: TraceStat::new(geometry), left, knows_pages: true })))
+        Self(Arc::new(Mutex::new(KindCount { geometry, stat: TraceStat::new(geometry), left, knows_pages: true })))
     }
 
     /// The input, whose requests are counted as they are read.
-    pub fn count(&self, input: Input) -> Input {
+    pub fn count(&self, input: OpenedInput) -> OpenedInput {
         let counter = self.clone();
         let source = ThroughSource::new(input.source, move |inner, out| {
             inner.next_batch(out)?;
             counter.feed(out);
             Ok(())
         });
-        Input { source: Box::new(source), format: input.format }
+        OpenedInput { source: Box::new(source), format: input.format }
     }
 
     fn feed(&self, requests: &[Request]) {

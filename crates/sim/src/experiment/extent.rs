@@ -2,19 +2,22 @@
 
 use std::ops::Range;
 
-use super::{Consume, ExperimentError, OpenTrace, PassEnd, Progress, Resources, ShowProgress, Stop, TraceReplay, look};
-use crate::input::{Extent, Feed, Feeder, LbaOverflow, PageSpace};
+use super::{
+    ConsumeFeeds, ExperimentError, OpenTrace, PassEnd, RunProgress, RunResources, ShowProgress, StopSignal,
+    TraceReplay, look,
+};
+use crate::input::{FeedBuilder, LbaOverflow, PageSpace, RequestFeed, TouchedExtent};
 
 /// How large devices are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Capacity {
+pub enum DeviceCapacity {
     /// As their configuration says.
     #[default]
     Given,
     /// As large as it takes for what the trace touches.
     Fit,
     /// As large as it takes for this, which is what the trace touches.
-    Of(Extent),
+    Of(TouchedExtent),
 }
 
 /// A device may be so many times as large as what is touched for addresses to stay as they are.
@@ -23,24 +26,24 @@ const SPARSE: u64 = 2;
 const BYTES_PER_BLOCK: u64 = 300;
 
 /// Takes requests for their addresses alone.
-struct Look;
+struct ExtentLook;
 
-impl Consume for Look {
+impl ConsumeFeeds for ExtentLook {
     type Outcomes = ();
 
-    fn feed(&mut self, _: &Feed, _: Option<&Stop>) {}
+    fn feed(&mut self, _: &RequestFeed, _: Option<&StopSignal>) {}
 
-    fn finish(&mut self, _: Option<&Stop>, _: &(dyn Fn(f64) + Sync)) {}
+    fn finish(&mut self, _: Option<&StopSignal>, _: &(dyn Fn(f64) + Sync)) {}
 }
 
 impl TraceReplay {
     /// Reads the trace for what it touches.
     pub(crate) fn extent(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
-    ) -> Result<Extent, ExperimentError> {
+    ) -> Result<TouchedExtent, ExperimentError> {
         let end = self.look(|feeder| feeder, resources, open, progress)?;
         Ok(end.extent.expect("there is no device"))
     }
@@ -48,17 +51,17 @@ impl TraceReplay {
     /// Reads the trace for the blocks that it touches, and returns ranges of these in order.
     pub(crate) fn touched(
         &self,
-        resources: Resources<'_>,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<Vec<Range<u64>>, ExperimentError> {
-        Ok(self.look(Feeder::keep_touched, resources, open, progress)?.touched)
+        Ok(self.look(FeedBuilder::keep_touched, resources, open, progress)?.touched)
     }
 
     fn look(
         &self,
-        keep: impl FnOnce(Feeder) -> Feeder,
-        resources: Resources<'_>,
+        keep: impl FnOnce(FeedBuilder) -> FeedBuilder,
+        resources: RunResources<'_>,
         open: &mut OpenTrace<'_>,
         progress: &ShowProgress<'_>,
     ) -> Result<PassEnd, ExperimentError> {
@@ -67,12 +70,12 @@ impl TraceReplay {
         let space = PageSpace::unbounded(self.geometry, u32::try_from(room).unwrap_or(u32::MAX));
         let feeder = keep(self.feeder(space));
         let input = open().map_err(ExperimentError::Trace)?;
-        let mut show = |share, requests| progress(Progress { share, requests, ..Progress::default() });
-        look(&mut Look, input, feeder, &self.reading(), &mut show)
+        let mut show = |share, requests| progress(RunProgress { share, requests, ..RunProgress::default() });
+        look(&mut ExtentLook, input, feeder, &self.reading(), &mut show)
     }
 }
 
-impl Extent {
+impl TouchedExtent {
     /// How many blocks something as large as wanted has for this, and where they lie: at their addresses, unless
     /// these are far apart.
     pub(crate) fn blocks_to_fit(self) -> (u64, LbaOverflow) {

@@ -4,7 +4,7 @@ use destage_plan::quantity::{show_bytes, show_count, show_time};
 
 use super::pass::PassEnd;
 use crate::input::{FeedCounts, LbaOverflow};
-use crate::measure::{Finding, LatencySummary, RunContext, Saturation, percent};
+use crate::measure::{LatencySummary, RunContext, RunFinding, SaturationCause, percent};
 
 /// Requests that are to lie beyond a percentile for it to be one.
 const BEYOND: u64 = 10;
@@ -26,16 +26,16 @@ const DELAYED_SHARE: f64 = 0.1;
 impl PassEnd {
     /// Notes what was left out of the trace or changed in it. `fits` are the settings with which all of it lies on the device;
     /// `times_matter` where there are response times, of an open loop.
-    pub(crate) fn findings(&self, overflow: LbaOverflow, fits: &str, times_matter: bool) -> Vec<Finding> {
+    pub(crate) fn findings(&self, overflow: LbaOverflow, fits: &str, times_matter: bool) -> Vec<RunFinding> {
         let mut all = Vec::new();
         let counts = self.counts;
         let missing = self.chosen.as_ref().and_then(|(_, missing)| missing.clone());
         if counts.read == counts.left_out {
             let why = missing.unwrap_or_else(|| "see ops and volumes".into());
-            all.push(Finding::void("nothing", format!("no request of the trace took part; {why}")));
+            all.push(RunFinding::void("nothing", format!("no request of the trace took part; {why}")));
             return all;
         }
-        all.extend(missing.map(|missing| Finding::weak("no-such-volume", missing)));
+        all.extend(missing.map(|missing| RunFinding::weak("no-such-volume", missing)));
         if counts.overflowed > 0 {
             let share = percent(counts.overflowed as f64 / counts.read as f64);
             let beyond = format!(
@@ -44,19 +44,19 @@ impl PassEnd {
                 show_count(counts.read)
             );
             all.push(match overflow {
-                LbaOverflow::Filter => Finding::weak("left-out", format!("{beyond} and were left out")),
+                LbaOverflow::Filter => RunFinding::weak("left-out", format!("{beyond} and were left out")),
                 LbaOverflow::Wrap => {
                     let what = format!("{beyond} and were wrapped to its size, where they meet others");
-                    Finding::weak("wrapped", what).mended_by(fits)
+                    RunFinding::weak("wrapped", what).mended_by(fits)
                 }
                 LbaOverflow::Compact => {
                     let what = format!("{beyond}, which exports fewer blocks than the trace touches, and were wrapped");
-                    Finding::weak("wrapped", what).mended_by(fits)
+                    RunFinding::weak("wrapped", what).mended_by(fits)
                 }
             });
         }
         if counts.cut_discards > 0 {
-            all.push(Finding::note(
+            all.push(RunFinding::note(
                 "cut-discards",
                 format!(
                     "{} of {} requests are discards that reach beyond the device, and were cut at its end: {} that it does \
@@ -69,12 +69,12 @@ impl PassEnd {
         }
         if self.clock_wraps.count > 0 {
             let what = format!("{}: so much was added to the times of what follows", self.clock_wraps);
-            all.push(Finding::note("clock-wrapped", what));
+            all.push(RunFinding::note("clock-wrapped", what));
         }
         all.extend(out_of_order(counts, times_matter));
         if self.skipped.count > 0 {
             let first = self.skipped.first.as_deref().unwrap_or("unknown");
-            all.push(Finding::weak(
+            all.push(RunFinding::weak(
                 "skipped",
                 format!("{} lines or records were skipped; the first: {first}", show_count(self.skipped.count)),
             ));
@@ -85,7 +85,7 @@ impl PassEnd {
 
 /// Tells that requests are earlier than one before them: by what recorders reorder, or by so much that times mean nothing.
 /// A closed loop does not look at them, nor what has no time.
-fn out_of_order(counts: FeedCounts, times_matter: bool) -> Option<Finding> {
+fn out_of_order(counts: FeedCounts, times_matter: bool) -> Option<RunFinding> {
     if counts.reversed == 0 {
         return None;
     }
@@ -99,7 +99,7 @@ fn out_of_order(counts: FeedCounts, times_matter: bool) -> Option<Finding> {
         && mean as f64 >= MOVED_SHARE * counts.latest.0 as f64;
     if !times_matter || !(far || spread || counts.reversed_far > 0) {
         let what = format!("{all} are earlier than one before them and were moved to its time");
-        return Some(Finding::note("reversed", what));
+        return Some(RunFinding::note("reversed", what));
     }
     let first = if counts.first_far > 0 { counts.first_far } else { counts.first_reversed };
     let what = format!(
@@ -110,31 +110,31 @@ fn out_of_order(counts: FeedCounts, times_matter: bool) -> Option<Finding> {
         show_count(first)
     );
     Some(if far || spread {
-        let finding = Finding::void("clock-jumps", format!("{what}; response times are no result"));
+        let finding = RunFinding::void("clock-jumps", format!("{what}; response times are no result"));
         finding.mended_by(if first > 1 { format!("--limit {}", first - 1) } else { "--host closed:32".to_owned() })
     } else {
-        Finding::weak("clock-jumps", what)
+        RunFinding::weak("clock-jumps", what)
     })
 }
 
 /// That requests came faster than they were served.
-pub(crate) fn saturated(cause: &Saturation) -> Finding {
+pub(crate) fn saturated(cause: &SaturationCause) -> RunFinding {
     let why = match *cause {
-        Saturation::Backlog { max_backlog, .. } => {
+        SaturationCause::Backlog { max_backlog, .. } => {
             format!("more than {} requests were outstanding at a time", show_count(max_backlog))
         }
-        Saturation::Growing { backlog: [first, .., last] } => format!(
+        SaturationCause::Growing { backlog: [first, .., last] } => format!(
             "the shortest queue kept growing, from {} requests to {} over the last half",
             show_count(first),
             show_count(last)
         ),
     };
     let what = format!("requests came faster than they were served ({why}): response times are no result");
-    Finding::void("saturated", what).mended_by("--host bounded:32")
+    RunFinding::void("saturated", what).mended_by("--host bounded:32")
 }
 
 /// Tells that a bounded host held up the trace for much of the simulated `time`, in ns.
-pub(crate) fn replay_delayed(context: &RunContext, time: u64) -> Option<Finding> {
+pub(crate) fn replay_delayed(context: &RunContext, time: u64) -> Option<RunFinding> {
     let delay = context.replay_delay?;
     let share = delay as f64 / time.max(1) as f64;
     if share <= DELAYED_SHARE {
@@ -146,11 +146,11 @@ pub(crate) fn replay_delayed(context: &RunContext, time: u64) -> Option<Finding>
         show_time(delay as f64),
         percent(share)
     );
-    Some(Finding::weak("replay-delayed", what))
+    Some(RunFinding::weak("replay-delayed", what))
 }
 
 /// That the tail is a matter of few requests. `limit` is how many were read at most, repetitions together.
-pub(crate) fn few_requests(all: &LatencySummary, context: &RunContext, limit: Option<u64>) -> Option<Finding> {
+pub(crate) fn few_requests(all: &LatencySummary, context: &RunContext, limit: Option<u64>) -> Option<RunFinding> {
     let RunContext { input, settings, .. } = context;
     let beyond = all.count / PER_TAIL;
     if beyond >= BEYOND {
@@ -170,5 +170,5 @@ pub(crate) fn few_requests(all: &LatencySummary, context: &RunContext, limit: Op
         Some(limit) if input.trace_requests >= limit => format!("--limit {}", (limit / repeat).saturating_mul(times)),
         _ => format!("--repeat {}", repeat.saturating_mul(times)),
     };
-    Some(Finding::weak("few-requests", what).mended_by(mend))
+    Some(RunFinding::weak("few-requests", what).mended_by(mend))
 }

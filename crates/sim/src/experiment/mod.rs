@@ -11,34 +11,34 @@ mod replay;
 mod stop;
 mod sweep;
 
-pub use characteristics::Counter;
+pub use characteristics::CharacteristicsCounter;
 pub use error::ExperimentError;
-pub use extent::Capacity;
+pub use extent::DeviceCapacity;
 pub(crate) use findings::{few_requests, replay_delayed, saturated};
-pub(crate) use pass::{Consume, PassEnd, look};
-pub(crate) use passes::{Reading, Runs, carry_out};
+pub(crate) use pass::{ConsumeFeeds, PassEnd, look};
+pub(crate) use passes::{ExperimentRuns, TraceReading, carry_out};
 pub use replay::TraceReplay;
-pub use stop::Stop;
+pub use stop::StopSignal;
 pub(crate) use stop::is_told;
-pub use sweep::Sweep;
+pub use sweep::RunSelection;
 
 use destage_trace::{TraceError, TraceSource};
 
 /// How an experiment is carried out; without influence on its results.
 #[derive(Clone, Copy, Debug)]
-pub struct Resources<'a> {
+pub struct RunResources<'a> {
     /// Threads that simulate.
     pub threads: usize,
     /// Memory for the devices simulated at a time, more of which mean that the trace is read again;
     /// without devices, for the tables of the pages that the trace touches.
     pub memory_bytes: u64,
     /// What can tell it to end before it is done.
-    pub stop: Option<&'a Stop>,
+    pub stop: Option<&'a StopSignal>,
 }
 
 /// How far an experiment is.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
+pub struct RunProgress {
     /// Runs that have ended in passes over the trace before this one, and how many there will be in all.
     pub ended: (u32, u32),
     /// Share of the trace read in this pass, where that is known.
@@ -54,13 +54,13 @@ pub struct Progress {
 }
 
 /// Opens the trace anew for each pass.
-pub type OpenTrace<'a> = dyn FnMut() -> Result<Input, TraceError> + 'a;
+pub type OpenTrace<'a> = dyn FnMut() -> Result<OpenedInput, TraceError> + 'a;
 
 /// Hears now and then how far an experiment is.
-pub type ShowProgress<'a> = dyn Fn(Progress) + Sync + 'a;
+pub type ShowProgress<'a> = dyn Fn(RunProgress) + Sync + 'a;
 
 /// An opened trace.
-pub struct Input {
+pub struct OpenedInput {
     /// The requests.
     pub source: Box<dyn TraceSource>,
     /// The format, for the results.

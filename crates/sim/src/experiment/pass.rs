@@ -7,9 +7,9 @@ use destage_plan::Request;
 use destage_trace::{ClockWraps, SkippedLines};
 use rayon::prelude::*;
 
-use super::passes::Reading;
-use super::{ExperimentError, Input, Stop, is_told};
-use crate::input::{Extent, Feed, FeedCounts, Feeder};
+use super::passes::TraceReading;
+use super::{ExperimentError, OpenedInput, StopSignal, is_told};
+use crate::input::{FeedBuilder, FeedCounts, RequestFeed, TouchedExtent};
 use crate::measure::InputResult;
 
 /// Requests in a feed of a single run, whose tables are to stay in the processor's cache beside it.
@@ -21,7 +21,7 @@ const SPANS_PER_REQUEST: usize = 4;
 const FEEDS_AHEAD: usize = 2;
 
 /// A run that takes requests.
-pub(crate) trait Consume: Send {
+pub(crate) trait ConsumeFeeds: Send {
     /// What it finds.
     type Outcomes: Send;
 
@@ -30,12 +30,12 @@ pub(crate) trait Consume: Send {
     const REQUESTS_PER_FEED: usize = 1 << 18;
 
     /// Simulates a batch, or as much of it as there is time for until it is told to end.
-    fn feed(&mut self, feed: &Feed, stop: Option<&Stop>);
+    fn feed(&mut self, feed: &RequestFeed, stop: Option<&StopSignal>);
 
     /// Does what is left to do after the last batch, and tells what was found.
     /// They mean nothing once it is told to end. `show` hears now and then which part of a rebuild is done, where that
     /// is what is left.
-    fn finish(&mut self, stop: Option<&Stop>, show: &(dyn Fn(f64) + Sync)) -> Self::Outcomes;
+    fn finish(&mut self, stop: Option<&StopSignal>, show: &(dyn Fn(f64) + Sync)) -> Self::Outcomes;
 }
 
 /// How a pass ended.
@@ -48,7 +48,7 @@ pub(crate) struct PassEnd {
     pub(crate) outside: u64,
     pub(crate) format: String,
     /// What the trace touches, where there is no device.
-    pub(crate) extent: Option<Extent>,
+    pub(crate) extent: Option<TouchedExtent>,
     /// Lists the blocks that it touches, ranges in order, where the feeder keeps these.
     pub(crate) touched: Vec<Range<u64>>,
     /// Lists the volumes that were chosen, and what was asked for and is none; nothing if all take part.
@@ -86,21 +86,21 @@ impl PassEnd {
 
 /// Reads the trace once and feeds it to all jobs; `progress` is told the share and the requests
 /// read.
-pub(super) fn run<J: Consume>(
+pub(super) fn run<J: ConsumeFeeds>(
     pool: &rayon::ThreadPool,
     jobs: &mut [J],
-    input: Input,
-    feeder: Feeder,
-    (reading, stop): (&Reading<'_>, Option<&Stop>),
+    input: OpenedInput,
+    feeder: FeedBuilder,
+    (reading, stop): (&TraceReading<'_>, Option<&StopSignal>),
     progress: &mut dyn FnMut(Option<f64>, u64),
 ) -> Result<PassEnd, ExperimentError> {
     let per_feed = if jobs.len() == 1 { REQUESTS_PER_ONLY_FEED } else { J::REQUESTS_PER_FEED };
     let (trace, left) = (reading.trace, reading.limit.unwrap_or(u64::MAX));
-    let reader = Reader { trace, input, feeder, per_feed, left, batch: Vec::new(), taken: 0 };
+    let reader = ReaderThread { trace, input, feeder, per_feed, left, batch: Vec::new(), taken: 0 };
     let (full_sender, full) = sync_channel(FEEDS_AHEAD);
     let (empty_sender, empty) = sync_channel(FEEDS_AHEAD + 1);
     for _ in 0..=FEEDS_AHEAD {
-        empty_sender.send(Feed::default()).expect("the channel has room for all feeds");
+        empty_sender.send(RequestFeed::default()).expect("the channel has room for all feeds");
     }
     std::thread::scope(|scope| {
         let reading = std::thread::Builder::new()
@@ -130,11 +130,11 @@ pub(super) fn run<J: Consume>(
 
 /// Reads the trace, and at most so many requests of it, for a job that takes no time; `progress` is told the share
 /// and the requests read.
-pub(crate) fn look<J: Consume>(
+pub(crate) fn look<J: ConsumeFeeds>(
     job: &mut J,
-    input: Input,
-    feeder: Feeder,
-    reading: &Reading<'_>,
+    input: OpenedInput,
+    feeder: FeedBuilder,
+    reading: &TraceReading<'_>,
     progress: &mut dyn FnMut(Option<f64>, u64),
 ) -> Result<PassEnd, ExperimentError> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
@@ -143,10 +143,10 @@ pub(crate) fn look<J: Consume>(
 }
 
 /// The thread that turns the trace into feeds.
-struct Reader<'a> {
+struct ReaderThread<'a> {
     trace: &'a str,
-    input: Input,
-    feeder: Feeder,
+    input: OpenedInput,
+    feeder: FeedBuilder,
     per_feed: usize,
     left: u64,
     batch: Vec<Request>,
@@ -154,11 +154,11 @@ struct Reader<'a> {
     taken: usize,
 }
 
-impl Reader<'_> {
+impl ReaderThread<'_> {
     fn run(
         mut self,
-        full: &SyncSender<(Feed, Option<f64>)>,
-        empty: &Receiver<Feed>,
+        full: &SyncSender<(RequestFeed, Option<f64>)>,
+        empty: &Receiver<RequestFeed>,
     ) -> Result<PassEnd, ExperimentError> {
         let mut ended = false;
         while !ended {

@@ -5,19 +5,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::prelude::*;
 
-use super::pass::{self, Consume, PassEnd};
-use super::{ExperimentError, OpenTrace, Progress, Resources, ShowProgress, Stop, Sweep, TraceReplay, is_told};
-use crate::input::Feeder;
+use super::pass::{self, ConsumeFeeds, PassEnd};
+use super::{
+    ExperimentError, OpenTrace, RunProgress, RunResources, RunSelection, ShowProgress, StopSignal, TraceReplay, is_told,
+};
+use crate::input::FeedBuilder;
 
 /// Counts the share of a rebuild in so many parts.
 const WHOLE: u32 = 1_000_000;
 
 /// What an experiment has runs of.
-pub(crate) trait Runs {
+pub(crate) trait ExperimentRuns {
     /// What tells a run from the others.
     type Combination;
     /// A run that takes requests.
-    type Run: Consume;
+    type Run: ConsumeFeeds;
     /// What is written down of it.
     type Result;
     /// Why there is none.
@@ -34,23 +36,23 @@ pub(crate) trait Runs {
     fn check(&self, combination: &Self::Combination) -> Result<(), Self::Error>;
 
     /// The run before its first request; of no use once it is told to end.
-    fn plan(&self, combination: &Self::Combination, stop: Option<&Stop>) -> Result<Self::Run, Self::Error>;
+    fn plan(&self, combination: &Self::Combination, stop: Option<&StopSignal>) -> Result<Self::Run, Self::Error>;
 
     /// What places the requests of a pass with these runs.
-    fn feeder(&self, runs: &[Self::Run]) -> Feeder;
+    fn feeder(&self, runs: &[Self::Run]) -> FeedBuilder;
 
     /// What is written down of a run that has ended.
     fn result(
         &self,
         run: &mut Self::Run,
-        outcomes: <Self::Run as Consume>::Outcomes,
+        outcomes: <Self::Run as ConsumeFeeds>::Outcomes,
         end: &PassEnd,
     ) -> Result<Self::Result, Self::Error>;
 }
 
 /// How the trace of an experiment is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading<'a> {
+pub(crate) struct TraceReading<'a> {
     /// Its name.
     pub(crate) trace: &'a str,
     /// At most so many requests.
@@ -59,13 +61,13 @@ pub(crate) struct Reading<'a> {
 
 /// Carries out those of the runs that the sweep wants, and returns how many requests were read in all passes. `open`
 /// opens the trace anew for each pass; `progress` is called now and then.
-pub(crate) fn carry_out<R: Runs>(
+pub(crate) fn carry_out<R: ExperimentRuns>(
     runs: &R,
     combinations: &[R::Combination],
-    resources: Resources<'_>,
+    resources: RunResources<'_>,
     open: &mut OpenTrace<'_>,
     progress: &ShowProgress<'_>,
-    sweep: &mut dyn Sweep<R::Result>,
+    sweep: &mut dyn RunSelection<R::Result>,
 ) -> Result<u64, R::Error> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(resources.threads)
@@ -99,7 +101,7 @@ pub(crate) fn carry_out<R: Runs>(
         let ended = (ended as u32, wanted.len() as u32);
         let mut report = |share, requests: u64| {
             simulated = before + requests * u64::from(count);
-            progress(Progress { ended, share, requests, runs: count, simulated, rebuilt: None });
+            progress(RunProgress { ended, share, requests, runs: count, simulated, rebuilt: None });
         };
         // What was told before was of looking at the trace, or of the pass before.
         report(input.source.progress(), 0);
@@ -113,7 +115,7 @@ pub(crate) fn carry_out<R: Runs>(
                 done.store((share * f64::from(WHOLE)) as u32, Ordering::Relaxed);
                 let sum: u64 = rebuilt.iter().map(|done| u64::from(done.load(Ordering::Relaxed))).sum();
                 let rebuilt = Some(sum as f64 / (f64::from(WHOLE) * f64::from(count)));
-                progress(Progress { ended, share: Some(1.0), requests, runs: count, simulated, rebuilt });
+                progress(RunProgress { ended, share: Some(1.0), requests, runs: count, simulated, rebuilt });
             });
             done.store(WHOLE, Ordering::Relaxed);
             outcomes

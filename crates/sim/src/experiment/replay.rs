@@ -2,8 +2,8 @@
 
 use destage_plan::PageGeometry;
 
-use super::{Capacity, PassEnd, Reading};
-use crate::input::{Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, VolumeSelection};
+use super::{DeviceCapacity, PassEnd, TraceReading};
+use crate::input::{FeedBuilder, HostModel, LbaOverflow, PageSpace, PlaySpeed, TraceOps, VolumeSelection};
 use crate::measure::{RecordedSetting, RunContext};
 
 /// Which requests of a trace take part, when they arrive, and where they lie.
@@ -15,15 +15,15 @@ pub struct TraceReplay {
     pub geometry: PageGeometry,
     /// How large the device is, or the array: a disk is as large as it is, and of an array's other members
     /// `member_bytes` says how much is used, if it is given.
-    pub capacity: Capacity,
+    pub capacity: DeviceCapacity,
     /// Treatment of addresses beyond the capacity.
     pub lba_overflow: LbaOverflow,
     /// Operations that take part.
-    pub ops: Ops,
+    pub ops: TraceOps,
     /// Volumes that take part.
     pub volumes: VolumeSelection,
     /// Factor by which the trace is played faster.
-    pub speed: Speed,
+    pub speed: PlaySpeed,
     /// At most so many requests are read.
     pub limit: Option<u64>,
     /// The settings as the user gave them, for the results.
@@ -36,24 +36,24 @@ impl TraceReplay {
         Self {
             trace: trace.into(),
             geometry,
-            capacity: Capacity::Given,
+            capacity: DeviceCapacity::Given,
             lba_overflow: LbaOverflow::Wrap,
-            ops: Ops::All,
+            ops: TraceOps::All,
             volumes: VolumeSelection::Each,
-            speed: Speed::default(),
+            speed: PlaySpeed::default(),
             limit: None,
             settings: Vec::new(),
         }
     }
 
     /// Returns how the trace is read.
-    pub(crate) fn reading(&self) -> Reading<'_> {
-        Reading { trace: &self.trace, limit: self.limit }
+    pub(crate) fn reading(&self) -> TraceReading<'_> {
+        TraceReading { trace: &self.trace, limit: self.limit }
     }
 
     /// Returns what places the requests that take part in `space`.
-    pub(crate) fn feeder(&self, space: PageSpace) -> Feeder {
-        Feeder::new(space, self.ops, self.volumes.clone(), self.speed)
+    pub(crate) fn feeder(&self, space: PageSpace) -> FeedBuilder {
+        FeedBuilder::new(space, self.ops, self.volumes.clone(), self.speed)
     }
 
     /// Has the trace lie so on a device that fits it.

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use destage_trace::{FilePlace, ThroughSource, TraceError, TraceSource};
 
-use super::Input;
+use super::OpenedInput;
 
 /// Tells, from any thread, that what is under way is to end. It does so within some thousands of requests, programs or events
 /// and has no results.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct StopSignal(Arc<AtomicBool>);
 
-impl Stop {
+impl StopSignal {
     /// Has it end soon.
     pub fn now(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -40,13 +40,13 @@ impl Stop {
 
     /// The same of an input.
     #[must_use]
-    pub fn input(&self, input: Input) -> Input {
-        Input { source: self.source(input.source), format: input.format }
+    pub fn input(&self, input: OpenedInput) -> OpenedInput {
+        OpenedInput { source: self.source(input.source), format: input.format }
     }
 }
 
 /// Whether there is something that can tell to end, and tells so.
 #[inline]
-pub(crate) fn is_told(stop: Option<&Stop>) -> bool {
-    stop.is_some_and(Stop::is_now)
+pub(crate) fn is_told(stop: Option<&StopSignal>) -> bool {
+    stop.is_some_and(StopSignal::is_now)
 }

@@ -1,7 +1,7 @@
 //! Which runs of an experiment are carried out, and who takes their results.
 
 /// Chooses among the runs of an experiment, which are numbered in the order of its results, and takes what they bring.
-pub trait Sweep<R> {
+pub trait RunSelection<R> {
     /// Whether this run is carried out.
     fn wants(&self, run: usize) -> bool;
 
@@ -13,7 +13,7 @@ pub trait Sweep<R> {
 }
 
 /// All results of all runs, in as few passes as there can be.
-impl<R> Sweep<R> for Vec<R> {
+impl<R> RunSelection<R> for Vec<R> {
     fn wants(&self, _: usize) -> bool {
         true
     }

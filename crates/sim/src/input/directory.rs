@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use destage_policy::buffer::Border;
+use destage_policy::buffer::BlockBorder;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -24,7 +24,7 @@ pub struct BlockDirectory {
     last: (u64, u32),
     blocks: u32,
     /// Lists the borders between numbered blocks that were not taken yet, if they are kept.
-    pub(super) borders: Option<Vec<Border>>,
+    pub(super) borders: Option<Vec<BlockBorder>>,
 }
 
 impl Default for BlockDirectory {
@@ -84,8 +84,8 @@ impl BlockDirectory {
     fn note_borders(&mut self, address: u64, number: u32) {
         let before = address.checked_sub(1).and_then(|before| self.known(before));
         let after = self.known(address + 1);
-        let new = before.map(|before| Border { before, after: number });
-        let new = new.into_iter().chain(after.map(|after| Border { before: number, after }));
+        let new = before.map(|before| BlockBorder { before, after: number });
+        let new = new.into_iter().chain(after.map(|after| BlockBorder { before: number, after }));
         self.borders.get_or_insert_default().extend(new);
     }
 

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
-use destage_policy::buffer::Border;
+use destage_policy::buffer::BlockBorder;
 
-use super::space::{Extent, PageSpace, PageSpan, SpaceError};
+use super::space::{PageSpace, PageSpan, SpaceError, TouchedExtent};
 use super::volumes::{ChosenVolumes, VolumeSelection};
 
 /// Arrivals lie before this (146 years), so that a run's times stay in range whatever devices add
@@ -19,7 +19,7 @@ pub struct FeedRequest {
     pub time: Nanos,
     /// Bytes asked for.
     pub bytes: u64,
-    /// The request's spans end here in [`Feed::spans`]; they begin where those of the request
+    /// The request's spans end here in [`RequestFeed::spans`]; they begin where those of the request
     /// before ended. Those of a discard are the pages that it covers whole.
     pub spans_end: u32,
     /// What is asked.
@@ -34,7 +34,7 @@ pub struct FeedRequest {
 
 /// What is known of a request beside its place in the page space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct RequestOrigin {
     /// Its volume as the trace has it, whether or not volumes lie over each other.
     pub volume: u32,
     /// Its number among the requests that were read, from 1.
@@ -45,7 +45,7 @@ pub struct Origin {
 
 /// A batch of requests, shared by all runs.
 #[derive(Clone, Debug, Default)]
-pub struct Feed {
+pub struct RequestFeed {
     /// The requests in order.
     pub requests: Vec<FeedRequest>,
     /// The spans of their pages.
@@ -53,19 +53,19 @@ pub struct Feed {
     /// Page numbers in this and all earlier feeds are below it.
     pub pages: u32,
     /// Where each request begins in its first page, in bytes; empty unless the feeder
-    /// [keeps](Feeder::keep_heads) them.
+    /// [keeps](FeedBuilder::keep_heads) them.
     pub heads: Vec<u32>,
-    /// Where each request comes from; empty unless the feeder [keeps](Feeder::keep_origins) that.
-    pub origins: Vec<Origin>,
+    /// Where each request comes from; empty unless the feeder [keeps](FeedBuilder::keep_origins) that.
+    pub origins: Vec<RequestOrigin>,
     /// The borders between blocks that were found in this feed, where blocks are not numbered by
-    /// address and the feeder [keeps](Feeder::keep_borders) them.
-    pub borders: Option<Vec<Border>>,
+    /// address and the feeder [keeps](FeedBuilder::keep_borders) them.
+    pub borders: Option<Vec<BlockBorder>>,
 }
 
 /// Which operations of the trace take part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ops {
+pub enum TraceOps {
     /// All of them.
     #[default]
     All,
@@ -75,14 +75,14 @@ pub enum Ops {
 
 /// A factor by which the trace is played faster, kept as a fraction so that times stay exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Speed {
+pub struct PlaySpeed {
     /// Numerator.
     pub times: u64,
     /// Denominator.
     pub per: u64,
 }
 
-impl Default for Speed {
+impl Default for PlaySpeed {
     fn default() -> Self {
         Self { times: 1, per: 1 }
     }
@@ -132,11 +132,11 @@ enum VolumeFilter {
 
 /// Builds feeds.
 #[derive(Clone, Debug)]
-pub struct Feeder {
+pub struct FeedBuilder {
     space: PageSpace,
-    ops: Ops,
+    ops: TraceOps,
     volumes: VolumeFilter,
-    speed: Speed,
+    speed: PlaySpeed,
     latest: Nanos,
     /// Gives the arrival of the request before.
     previous: Nanos,
@@ -146,9 +146,9 @@ pub struct Feeder {
     keeps_touched: bool,
 }
 
-impl Feeder {
+impl FeedBuilder {
     /// A feeder into `space`.
-    pub fn new(space: PageSpace, ops: Ops, volumes: VolumeSelection, speed: Speed) -> Self {
+    pub fn new(space: PageSpace, ops: TraceOps, volumes: VolumeSelection, speed: PlaySpeed) -> Self {
         Self {
             space,
             ops,
@@ -167,13 +167,13 @@ impl Feeder {
         }
     }
 
-    /// The same, which fills [`Feed::heads`] too.
+    /// The same, which fills [`RequestFeed::heads`] too.
     #[must_use]
     pub fn keep_heads(self) -> Self {
         Self { keeps_heads: true, ..self }
     }
 
-    /// The same, which fills [`Feed::origins`] too.
+    /// The same, which fills [`RequestFeed::origins`] too.
     #[must_use]
     pub fn keep_origins(self) -> Self {
         Self { keeps_origins: true, ..self }
@@ -185,7 +185,7 @@ impl Feeder {
         Self { keeps_touched: true, ..self }
     }
 
-    /// The same, which fills [`Feed::borders`] too.
+    /// The same, which fills [`RequestFeed::borders`] too.
     #[must_use]
     pub fn keep_borders(self) -> Self {
         Self { space: self.space.keep_borders(), ..self }
@@ -216,13 +216,13 @@ impl Feeder {
     pub fn counts(&self) -> FeedCounts {
         let PageSpace { overflowed, cut_discards, cut_pages, .. } = self.space;
         let cut_bytes = cut_pages.saturating_mul(self.space.geometry().page_bytes());
-        let Speed { times, per } = self.speed;
+        let PlaySpeed { times, per } = self.speed;
         let latest = u64::try_from(u128::from(self.latest.0) * u128::from(times) / u128::from(per)).unwrap_or(u64::MAX);
         FeedCounts { overflowed, cut_discards, cut_bytes, latest: Nanos(latest), ..self.counts }
     }
 
     /// What was touched so far, where there is no device.
-    pub fn extent(&self) -> Option<Extent> {
+    pub fn extent(&self) -> Option<TouchedExtent> {
         self.space.extent()
     }
 
@@ -242,7 +242,7 @@ impl Feeder {
         &mut self,
         requests: &[Request],
         enough_spans: usize,
-        feed: &mut Feed,
+        feed: &mut RequestFeed,
     ) -> Result<usize, (u64, SpaceError)> {
         let geometry = self.space.geometry();
         feed.requests.reserve(requests.len());
@@ -271,7 +271,7 @@ impl Feeder {
                     place
                 }
             };
-            if self.ops == Ops::Writes && request.op == Op::Read {
+            if self.ops == TraceOps::Writes && request.op == Op::Read {
                 self.counts.left_out += 1;
                 continue;
             }
@@ -329,7 +329,7 @@ impl Feeder {
     /// Counts a request that is so much earlier than the latest before it.
     #[cold]
     fn reversed(&mut self, by: Nanos, steps_back: bool) {
-        let Speed { times, per } = self.speed;
+        let PlaySpeed { times, per } = self.speed;
         let moved = u64::try_from(u128::from(by.0) * u128::from(times) / u128::from(per)).unwrap_or(u64::MAX);
         let counts = &mut self.counts;
         counts.reversed += 1;
@@ -351,9 +351,9 @@ impl Feeder {
     /// them: reads and writes inside one page that are in time and have a place. Returns how many
     /// there were. Most requests of most traces are such.
     #[inline]
-    fn append_plain(&mut self, requests: &[Request], feed: &mut Feed) -> usize {
+    fn append_plain(&mut self, requests: &[Request], feed: &mut RequestFeed) -> usize {
         if !matches!(self.volumes, VolumeFilter::Each)
-            || self.ops != Ops::All
+            || self.ops != TraceOps::All
             || self.speed.times != self.speed.per
             || self.keeps_heads
             || self.keeps_origins
@@ -395,12 +395,12 @@ impl Feeder {
     }
 }
 
-impl Feed {
+impl RequestFeed {
     /// Notes where the request of this number comes from; apart, so that feeds without that are made as fast as before.
     #[cold]
     #[inline(never)]
     fn note_origin(&mut self, from: &Request, request: u64) {
-        self.origins.push(Origin { volume: from.volume, request, offset: from.offset });
+        self.origins.push(RequestOrigin { volume: from.volume, request, offset: from.offset });
     }
 
     /// Empties the feed and keeps its memory.

@@ -55,7 +55,7 @@ pub enum TrimMode {
 /// What a write of a part of a page does (specs §0.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Subpage {
+pub enum SubpageWrites {
     /// It counts as a write of the page.
     #[default]
     Promote,
@@ -65,7 +65,7 @@ pub enum Subpage {
 
 /// The part of a trace that fills the buffer and is not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Warmup {
+pub enum WarmupPart {
     /// There is none.
     #[default]
     None,

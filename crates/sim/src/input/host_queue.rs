@@ -7,17 +7,17 @@ use std::collections::BinaryHeap;
 use destage_plan::Nanos;
 
 use super::host::HostModel;
-use crate::measure::Backlog;
+use crate::measure::RequestBacklog;
 
 /// So many commands at a time, in the order in which they come.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct QueuePlaces {
     most: usize,
     /// When the places that are taken become free.
     taken: BinaryHeap<Reverse<Nanos>>,
 }
 
-impl Places {
+impl QueuePlaces {
     /// All free; `most` is at least 1.
     pub(crate) fn new(most: u32) -> Self {
         Self { most: most as usize, taken: BinaryHeap::new() }
@@ -48,16 +48,16 @@ enum HostBound {
     /// Bounds nothing.
     None,
     /// Keeps so many outstanding, whatever the trace's times.
-    Closed(Places),
+    Closed(QueuePlaces),
     /// Has so many outstanding at most, at the trace's times, which are all `held` later by now.
-    Bounded { places: Places, held: Nanos },
+    Bounded { places: QueuePlaces, held: Nanos },
 }
 
 /// A host whose requests are not issued as they come.
 #[derive(Clone, Debug)]
 pub(crate) struct HostQueue {
     host: HostBound,
-    device: Option<Places>,
+    device: Option<QueuePlaces>,
     /// When the latest request came to the queue of the device; its response time begins there.
     arrived: Nanos,
 }
@@ -66,12 +66,12 @@ impl HostQueue {
     /// The queue of a host over a device that takes `depth` commands at a time; `None` where
     /// nothing ever waits.
     pub(crate) fn new(host: HostModel, depth: Option<u32>) -> Option<Self> {
-        let device = depth.map(Places::new);
+        let device = depth.map(QueuePlaces::new);
         let host = match host {
             HostModel::Open if device.is_none() => return None,
             HostModel::Open => HostBound::None,
-            HostModel::Closed { depth } => HostBound::Closed(Places::new(depth)),
-            HostModel::Bounded { depth } => HostBound::Bounded { places: Places::new(depth), held: Nanos::ZERO },
+            HostModel::Closed { depth } => HostBound::Closed(QueuePlaces::new(depth)),
+            HostModel::Bounded { depth } => HostBound::Bounded { places: QueuePlaces::new(depth), held: Nanos::ZERO },
         };
         Some(Self { host, device, arrived: Nanos::ZERO })
     }
@@ -106,7 +106,7 @@ impl HostQueue {
     }
 
     /// Takes note of when that request is done; returns how many were outstanding when it arrived.
-    pub(crate) fn complete(&mut self, done: Nanos, backlog: &mut Backlog) -> u64 {
+    pub(crate) fn complete(&mut self, done: Nanos, backlog: &mut RequestBacklog) -> u64 {
         if let Some(places) = &mut self.device {
             places.keep_until(done);
         }
@@ -134,7 +134,7 @@ mod tests {
     /// Issue times of requests that arrive at the given times and take the given times from there
     /// on.
     fn issued(queue: &mut HostQueue, requests: &[(u64, u64)]) -> Vec<u64> {
-        let mut backlog = Backlog::new(100);
+        let mut backlog = RequestBacklog::new(100);
         let one = |&(time, service)| {
             let at = queue.issue(Nanos(time));
             queue.complete(at + Nanos(service), &mut backlog);

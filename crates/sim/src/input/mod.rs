@@ -9,8 +9,8 @@ mod space;
 mod volumes;
 
 pub use directory::BlockDirectory;
-pub use feed::{Feed, FeedCounts, FeedRequest, Feeder, Ops, Origin, Speed};
-pub use host::{HostModel, Subpage, TrimMode, Warmup};
-pub(crate) use host_queue::{HostQueue, Places};
-pub use space::{Extent, LbaOverflow, PageSpace, PageSpan, SpaceError};
+pub use feed::{FeedBuilder, FeedCounts, FeedRequest, PlaySpeed, RequestFeed, RequestOrigin, TraceOps};
+pub use host::{HostModel, SubpageWrites, TrimMode, WarmupPart};
+pub(crate) use host_queue::{HostQueue, QueuePlaces};
+pub use space::{LbaOverflow, PageSpace, PageSpan, SpaceError, TouchedExtent};
 pub use volumes::{VolumeChoice, VolumeSelection};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use destage_plan::{Nanos, PageGeometry, PageRun, Split};
-use destage_policy::buffer::Border;
+use destage_policy::buffer::BlockBorder;
 
 use super::directory::BlockDirectory;
 
@@ -41,7 +41,7 @@ impl LbaOverflow {
 
 /// What a trace touches of the address space that all its volumes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct TouchedExtent {
     /// Logical blocks of which it touches something.
     pub blocks: u32,
     /// The block after the last of these.
@@ -94,7 +94,7 @@ pub enum SpaceError {
 #[derive(Clone, Debug)]
 pub struct PageSpace {
     geometry: PageGeometry,
-    placement: Placement,
+    placement: VolumePlacement,
     /// Pages that may be numbered without a device.
     max_pages: u32,
     /// Reads and writes that touched a page beyond the device.
@@ -106,7 +106,7 @@ pub struct PageSpace {
 }
 
 #[derive(Clone, Debug)]
-enum Placement {
+enum VolumePlacement {
     /// No device: number the blocks by first touch.
     Unbounded(BlockDirectory),
     /// A device of so many pages.
@@ -120,7 +120,7 @@ impl PageSpace {
     pub fn unbounded(geometry: PageGeometry, max_pages: u32) -> Self {
         Self {
             geometry,
-            placement: Placement::Unbounded(BlockDirectory::default()),
+            placement: VolumePlacement::Unbounded(BlockDirectory::default()),
             max_pages,
             overflowed: 0,
             cut_discards: 0,
@@ -131,12 +131,12 @@ impl PageSpace {
     /// A page space over a device of `device_pages`, a multiple of the block size.
     pub fn bounded(geometry: PageGeometry, device_pages: u32, overflow: LbaOverflow) -> Self {
         let placement = match overflow {
-            LbaOverflow::Compact => Placement::Compact {
+            LbaOverflow::Compact => VolumePlacement::Compact {
                 directory: BlockDirectory::default(),
                 blocks: device_pages / geometry.pages_per_block(),
             },
             LbaOverflow::Filter | LbaOverflow::Wrap => {
-                Placement::Modulo { pages: u64::from(device_pages), filter: overflow == LbaOverflow::Filter }
+                VolumePlacement::Modulo { pages: u64::from(device_pages), filter: overflow == LbaOverflow::Filter }
             }
         };
         Self { geometry, placement, max_pages: device_pages, overflowed: 0, cut_discards: 0, cut_pages: 0 }
@@ -146,7 +146,8 @@ impl PageSpace {
     /// numbered by address.
     #[must_use]
     pub fn keep_borders(mut self) -> Self {
-        if let Placement::Unbounded(directory) | Placement::Compact { directory, .. } = &mut self.placement {
+        if let VolumePlacement::Unbounded(directory) | VolumePlacement::Compact { directory, .. } = &mut self.placement
+        {
             directory.borders = Some(Vec::new());
         }
         self
@@ -155,15 +156,15 @@ impl PageSpace {
     /// The borders between blocks that were found since the caller last took them, or `None` where
     /// blocks are numbered by address, or borders are not kept. A block of a compacted device on
     /// which several blocks of the trace lie has the neighbours of the first of them.
-    pub fn borders(&mut self) -> Option<&mut Vec<Border>> {
+    pub fn borders(&mut self) -> Option<&mut Vec<BlockBorder>> {
         match &mut self.placement {
-            Placement::Unbounded(directory) => directory.borders.as_mut(),
-            Placement::Compact { directory, blocks } => {
+            VolumePlacement::Unbounded(directory) => directory.borders.as_mut(),
+            VolumePlacement::Compact { directory, blocks } => {
                 let borders = directory.borders.as_mut()?;
                 borders.retain(|border| border.before < *blocks && border.after < *blocks);
                 Some(borders)
             }
-            Placement::Modulo { .. } => None,
+            VolumePlacement::Modulo { .. } => None,
         }
     }
 
@@ -176,24 +177,26 @@ impl PageSpace {
     pub fn pages(&self) -> u32 {
         let n = self.geometry.pages_per_block();
         match &self.placement {
-            Placement::Unbounded(directory) => directory.blocks() * n,
-            Placement::Modulo { pages, .. } => *pages as u32,
-            Placement::Compact { blocks, .. } => blocks * n,
+            VolumePlacement::Unbounded(directory) => directory.blocks() * n,
+            VolumePlacement::Modulo { pages, .. } => *pages as u32,
+            VolumePlacement::Compact { blocks, .. } => blocks * n,
         }
     }
 
     /// What was touched so far, without a device.
-    pub fn extent(&self) -> Option<Extent> {
+    pub fn extent(&self) -> Option<TouchedExtent> {
         match &self.placement {
-            Placement::Unbounded(directory) => Some(Extent { blocks: directory.blocks(), end: directory.end() }),
-            Placement::Modulo { .. } | Placement::Compact { .. } => None,
+            VolumePlacement::Unbounded(directory) => {
+                Some(TouchedExtent { blocks: directory.blocks(), end: directory.end() })
+            }
+            VolumePlacement::Modulo { .. } | VolumePlacement::Compact { .. } => None,
         }
     }
 
     /// Returns the blocks that were touched so far, without a device: ranges in order.
     pub fn touched(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        let Placement::Unbounded(directory) = &self.placement else { return ranges };
+        let VolumePlacement::Unbounded(directory) = &self.placement else { return ranges };
         for (block, _) in directory.touched(0..u64::MAX) {
             match ranges.last_mut() {
                 Some(last) if last.end == block => last.end += 1,
@@ -221,13 +224,13 @@ impl PageSpace {
     /// in the common address space ([`Self::address`]) are below this.
     pub(crate) fn surely_placed(&self, requests: usize) -> u64 {
         match &self.placement {
-            Placement::Unbounded(directory) => {
+            VolumePlacement::Unbounded(directory) => {
                 let blocks = u64::from(directory.blocks()) + requests as u64;
                 let fits = blocks * u64::from(self.geometry.pages_per_block()) <= u64::from(self.max_pages);
                 if fits { u64::MAX } else { 0 }
             }
-            Placement::Modulo { pages, .. } => *pages,
-            Placement::Compact { .. } => 0,
+            VolumePlacement::Modulo { pages, .. } => *pages,
+            VolumePlacement::Compact { .. } => 0,
         }
     }
 
@@ -242,12 +245,12 @@ impl PageSpace {
     pub(crate) fn place_page(&mut self, address: u64) -> PageSpan {
         let n = self.geometry.pages_per_block();
         let page = match &mut self.placement {
-            Placement::Unbounded(directory) => {
+            VolumePlacement::Unbounded(directory) => {
                 let (block, offset) = self.geometry.block_of(address & ((1 << VOLUME_PAGES_LOG2) - 1));
                 directory.number(address >> VOLUME_PAGES_LOG2 << VOLUME_PAGES_LOG2 | block) * n + offset
             }
-            Placement::Modulo { .. } => address as u32,
-            Placement::Compact { .. } => unreachable!("no page is sure to have a place"),
+            VolumePlacement::Modulo { .. } => address as u32,
+            VolumePlacement::Compact { .. } => unreachable!("no page is sure to have a place"),
         };
         PageSpan { page, pages: 1 }
     }
@@ -265,7 +268,7 @@ impl PageSpace {
         let n = self.geometry.pages_per_block();
         let base = u64::from(volume) << VOLUME_PAGES_LOG2;
         match &mut self.placement {
-            Placement::Unbounded(directory) => {
+            VolumePlacement::Unbounded(directory) => {
                 // A volume has fewer than 2^40 blocks too, so the base keeps the volumes' blocks
                 // apart as well.
                 let limit = self.max_pages;
@@ -284,7 +287,7 @@ impl PageSpace {
                     spans.push(PageSpan { page: number(block)? * n + offset, pages });
                 }
             }
-            Placement::Compact { directory, blocks } => {
+            VolumePlacement::Compact { directory, blocks } => {
                 let mut beyond = false;
                 for PageRun { block, offset, pages } in split.runs(self.geometry) {
                     let number = directory.number(base | block);
@@ -293,7 +296,7 @@ impl PageSpace {
                 }
                 self.overflowed += u64::from(beyond);
             }
-            Placement::Modulo { pages: device, filter } => {
+            VolumePlacement::Modulo { pages: device, filter } => {
                 let mut first = base | split.first;
                 if first + split.pages > *device {
                     self.overflowed += 1;
@@ -324,9 +327,9 @@ impl PageSpace {
         let base = u64::from(volume) << VOLUME_PAGES_LOG2;
         let mut cut = 0;
         match &self.placement {
-            Placement::Unbounded(directory) | Placement::Compact { directory, .. } => {
+            VolumePlacement::Unbounded(directory) | VolumePlacement::Compact { directory, .. } => {
                 let blocks = match self.placement {
-                    Placement::Compact { blocks, .. } => blocks,
+                    VolumePlacement::Compact { blocks, .. } => blocks,
                     _ => u32::MAX,
                 };
                 let (first, head) = self.geometry.block_of(split.first);
@@ -342,7 +345,7 @@ impl PageSpace {
                     }
                 }
             }
-            Placement::Modulo { pages: device, .. } => {
+            VolumePlacement::Modulo { pages: device, .. } => {
                 let first = base | split.first;
                 let held = split.pages.min(device.saturating_sub(first));
                 cut = split.pages - held;
@@ -392,7 +395,7 @@ mod tests {
     fn what_is_touched_is_told() {
         let page = 4096;
         let mut space = PageSpace::unbounded(PageGeometry::new(page, 4).unwrap(), u32::MAX);
-        let extent = |space: &PageSpace| space.extent().map(|Extent { blocks, end }| (blocks, end)).unwrap();
+        let extent = |space: &PageSpace| space.extent().map(|TouchedExtent { blocks, end }| (blocks, end)).unwrap();
         assert_eq!(extent(&space), (0, 0));
         place(&mut space, 0, 40 * page, page);
         assert_eq!(extent(&space), (1, 11));

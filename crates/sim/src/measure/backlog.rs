@@ -10,7 +10,7 @@ use super::SeriesBin;
 /// Why the response times of a run are no result.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case", tag = "cause")]
-pub enum Saturation {
+pub enum SaturationCause {
     /// More requests were outstanding than allowed.
     Backlog {
         /// The limit that was passed.
@@ -28,13 +28,13 @@ pub enum Saturation {
 
 /// The requests that have arrived and are not complete.
 #[derive(Clone, Debug)]
-pub struct Backlog {
+pub struct RequestBacklog {
     completions: BinaryHeap<Reverse<Nanos>>,
     max: usize,
     exceeded_at: Option<Nanos>,
 }
 
-impl Backlog {
+impl RequestBacklog {
     /// At most `max` requests may be outstanding.
     pub fn new(max: u64) -> Self {
         Self { completions: BinaryHeap::new(), max: max as usize, exceeded_at: None }
@@ -68,11 +68,11 @@ impl Backlog {
     }
 
     /// The verdict over the run's series.
-    pub fn verdict(&self, bins: &[SeriesBin]) -> Option<Saturation> {
+    pub fn verdict(&self, bins: &[SeriesBin]) -> Option<SaturationCause> {
         if let Some(at) = self.exceeded_at {
-            return Some(Saturation::Backlog { max_backlog: self.max as u64, at: at.0 });
+            return Some(SaturationCause::Backlog { max_backlog: self.max as u64, at: at.0 });
         }
-        growing(bins).map(|backlog| Saturation::Growing { backlog })
+        growing(bins).map(|backlog| SaturationCause::Growing { backlog })
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn outstanding_requests_are_counted_until_too_many() {
-        let mut backlog = Backlog::new(3);
+        let mut backlog = RequestBacklog::new(3);
         assert_eq!(backlog.arrive(Nanos(0), Nanos(100)), 0);
         assert_eq!(backlog.arrive(Nanos(10), Nanos(50)), 1);
         assert_eq!(backlog.arrive(Nanos(50), Nanos(200)), 1);
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(backlog.arrive(Nanos(70), Nanos(300)), 2);
         assert_eq!(backlog.verdict(&[]), None);
         assert_eq!(backlog.arrive(Nanos(80), Nanos(400)), 3);
-        assert_eq!(backlog.verdict(&[]), Some(Saturation::Backlog { max_backlog: 3, at: 80 }));
+        assert_eq!(backlog.verdict(&[]), Some(SaturationCause::Backlog { max_backlog: 3, at: 80 }));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Finding, record};
+use super::{RunFinding, record};
 
 record! {
     /// The parameters of a policy in force.
@@ -61,7 +61,7 @@ record! {
         host: String ["-"] "open (requests arrive at trace time), bounded:DEPTH (the same, but for DEPTH requests outstanding at most) or closed:DEPTH (DEPTH requests outstanding)",
         settings: Vec<RecordedSetting> ["-"] "every other setting that was given or has a default" = RecordedSetting,
         input: InputResult ["-"] "what was read, left out and changed" = InputResult,
-        findings: Vec<Finding> ["-"] "what makes the result say less than it seems to, the same at each run of the program" = Finding,
+        findings: Vec<RunFinding> ["-"] "what makes the result say less than it seems to, the same at each run of the program" = RunFinding,
         warmup_requests: u64 ["1"] "requests before the measured part",
         replay_delay: Option<u64> ["ns"] "time for which the trace's clock stood still since DEPTH requests were outstanding; null unless host is bounded:DEPTH"
             { column "replay delay" Time Less "time for which the trace's clock stood still, since as many requests were outstanding as the host allows" },

@@ -2,7 +2,7 @@
 
 /// A mean over independent samples with its 95 % confidence interval (Student's t, two-sided).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct MeanEstimate {
     /// The mean.
     pub mean: f64,
     /// Half the interval's width; 0 for a single sample, which has no interval.
@@ -17,7 +17,7 @@ const T_975: [f64; 30] = [
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-impl Estimate {
+impl MeanEstimate {
     /// Of these samples, at least one.
     pub fn of(samples: &[f64]) -> Self {
         let n = samples.len();
@@ -58,11 +58,11 @@ mod tests {
     #[test]
     fn of_known_samples() {
         // Mean 3, standard deviation sqrt(2.5), t = 2.776.
-        let e = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let e = MeanEstimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         assert!((e.mean - 3.0).abs() < 1e-12 && (e.half_width - 2.776 * 0.5_f64.sqrt()).abs() < 1e-3, "{e:?}");
         assert_eq!(e.sign(), 1);
-        assert_eq!(Estimate::of(&[-1.0, 1.0]).sign(), 0);
-        assert_eq!(Estimate::of(&[-1.0, -1.0]).sign(), -1);
-        assert_eq!(Estimate::of(&[7.0]), Estimate { mean: 7.0, half_width: 0.0, samples: 1 });
+        assert_eq!(MeanEstimate::of(&[-1.0, 1.0]).sign(), 0);
+        assert_eq!(MeanEstimate::of(&[-1.0, -1.0]).sign(), -1);
+        assert_eq!(MeanEstimate::of(&[7.0]), MeanEstimate { mean: 7.0, half_width: 0.0, samples: 1 });
     }
 }

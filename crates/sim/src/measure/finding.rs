@@ -7,7 +7,7 @@ use super::record;
 /// How much a finding takes from a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum FindingSeverity {
     /// Worth knowing; the figures stand.
     #[default]
     Note,
@@ -19,28 +19,28 @@ pub enum Severity {
 
 record! {
     /// Something that a reader of a result should know before believing it.
-    pub struct Finding {
+    pub struct RunFinding {
         kind: Cow<'static, str> ["-"] "what it is about, a word that stays the same: saturated, replay-delayed, few-requests, cold, never-full, no-collection, few-collections, unsteady, unmapped-reads, wrapped, left-out, cut-discards, compacted, reversed, clock-jumps, clock-wrapped, skipped, nothing, no-such-volume, failed-requests, unfinished-rebuild, parity-owed",
-        severity: Severity ["-"] "note: the figures stand; weak: they rest on less than they seem to; void: response times, or all figures, are no result",
+        severity: FindingSeverity ["-"] "note: the figures stand; weak: they rest on less than they seem to; void: response times, or all figures, are no result",
         message: String ["-"] "one sentence with the figures that it rests on",
         mend: Option<String> ["-"] "settings of `destage sim` that mend it; null where no setting does",
     }
 }
 
-impl Finding {
+impl RunFinding {
     /// That the figures stand, but something is worth knowing.
     pub(crate) fn note(kind: &'static str, message: String) -> Self {
-        Self { kind: kind.into(), severity: Severity::Note, message, mend: None }
+        Self { kind: kind.into(), severity: FindingSeverity::Note, message, mend: None }
     }
 
     /// That figures rest on less than they seem to.
     pub(crate) fn weak(kind: &'static str, message: String) -> Self {
-        Self { severity: Severity::Weak, ..Self::note(kind, message) }
+        Self { severity: FindingSeverity::Weak, ..Self::note(kind, message) }
     }
 
     /// That figures are no result.
     pub(crate) fn void(kind: &'static str, message: String) -> Self {
-        Self { severity: Severity::Void, ..Self::note(kind, message) }
+        Self { severity: FindingSeverity::Void, ..Self::note(kind, message) }
     }
 
     /// With what mends it.

@@ -9,14 +9,14 @@ use super::record;
 
 /// Response times of one kind of request.
 #[derive(Clone, Debug)]
-pub struct Latency {
+pub struct LatencyHistogram {
     histogram: Histogram<u64>,
     sum: u128,
     sum_of_squares: u128,
     max: u64,
 }
 
-impl Default for Latency {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self::with_digits(3)
     }
@@ -38,7 +38,7 @@ record! {
     }
 }
 
-impl Latency {
+impl LatencyHistogram {
     /// No response time yet; percentiles will have so many significant digits, 2 to 5, and take ten
     /// times the memory for each more.
     pub(super) fn with_digits(digits: u8) -> Self {
@@ -110,7 +110,7 @@ const CLASSES_LOG2: u32 = 4;
 /// How many response times of each kind fall into which class: the class's upper end in
 /// nanoseconds, of the last the largest response time of all, with the counts. Classes in which
 /// there are none are left out, so that there are at most 16 for every doubling.
-pub fn distribution<const KINDS: usize>(kinds: [&Latency; KINDS]) -> Vec<(u64, [u64; KINDS])> {
+pub fn distribution<const KINDS: usize>(kinds: [&LatencyHistogram; KINDS]) -> Vec<(u64, [u64; KINDS])> {
     let mut classes: BTreeMap<u64, [u64; KINDS]> = BTreeMap::new();
     for (kind, latency) in kinds.iter().enumerate() {
         for step in latency.histogram.iter_recorded() {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_figures_of_a_known_sample() {
-        let mut latency = Latency::default();
+        let mut latency = LatencyHistogram::default();
         assert_eq!(latency.summary(), None);
         for nanos in 1..=1000 {
             latency.record(Nanos(nanos));
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn classes_hold_every_response_time_once() {
-        let (mut even, mut odd) = (Latency::default(), Latency::default());
+        let (mut even, mut odd) = (LatencyHistogram::default(), LatencyHistogram::default());
         let times: Vec<u64> = (0..5000).map(|i: u64| i * i * 37 + i % 7).collect();
         for (i, &time) in times.iter().enumerate() {
             if i % 2 == 0 { &mut even } else { &mut odd }.record(Nanos(time));
@@ -159,12 +159,12 @@ mod tests {
             from = up_to + 1;
         }
         assert!((16 * 5..=16 * 31).contains(&classes.len()), "{}", classes.len());
-        assert_eq!(distribution([&Latency::default()]), []);
+        assert_eq!(distribution([&LatencyHistogram::default()]), []);
     }
 
     #[test]
     fn equal_times_have_no_deviation() {
-        let mut latency = Latency::default();
+        let mut latency = LatencyHistogram::default();
         for _ in 0..1000 {
             latency.record(Nanos(7_777_777_777));
         }

@@ -17,15 +17,15 @@ mod variation;
 mod wear;
 
 pub(crate) use backlog::growing;
-pub use backlog::{Backlog, Saturation};
+pub use backlog::{RequestBacklog, SaturationCause};
 pub use common::{
     InputResult, ParamValue, RecordedSetting, ResultVersion, RunContext, SCHEMA, SizesResult, TraceCharacteristics,
     VERSION,
 };
-pub use estimate::Estimate;
+pub use estimate::MeanEstimate;
 pub(crate) use finding::percent;
-pub use finding::{Finding, Severity};
-pub use latency::{Latency, LatencySummary, distribution};
+pub use finding::{FindingSeverity, RunFinding};
+pub use latency::{LatencyHistogram, LatencySummary, distribution};
 pub use locality::{ReuseDistances, StayFill, TraceLocality};
 pub(crate) use per_volume::{PerVolume, VolumeFigures, VolumeSlot};
 pub use per_volume::{VolumeResponse, VolumeResult};
@@ -33,8 +33,8 @@ pub(crate) use rates::{per_second, ratio};
 pub use record::{FieldDoc, FigureDoc, field_count, joined_fields, record};
 pub(crate) use request_log::PendingLog;
 pub use request_log::{LoggedRequest, RequestLog};
-pub use series::{Bin, Series, SeriesBin};
-pub use shown::{Better, Show};
+pub use series::{BinContent, SeriesBin, TimeSeries};
+pub use shown::{BetterValue, ValueFormat};
 pub use trace_stat::{TraceStatResult, VolumeTrafficResult};
 pub use variation::variation;
 pub use wear::WearClass;

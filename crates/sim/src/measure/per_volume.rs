@@ -4,7 +4,7 @@ use destage_plan::{Nanos, Op};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::latency::Latency;
+use super::latency::LatencyHistogram;
 use super::record;
 
 /// Volumes that have figures of their own. Those seen later share the place behind them, so that
@@ -72,7 +72,7 @@ pub(crate) struct VolumeCounts {
     pub(crate) pad_pages: u64,
     pub(crate) drained_pages: u64,
     /// Where there were any.
-    responses: Option<Box<Latency>>,
+    responses: Option<Box<LatencyHistogram>>,
 }
 
 /// Which of the figures there are.
@@ -208,7 +208,7 @@ impl VolumeCounts {
     /// Counts the response time of a read or write.
     #[inline]
     pub(crate) fn responded(&mut self, time: Nanos) {
-        self.responses.get_or_insert_with(|| Box::new(Latency::with_digits(2))).record(time);
+        self.responses.get_or_insert_with(|| Box::new(LatencyHistogram::with_digits(2))).record(time);
     }
 
     /// Whether nothing was counted.

@@ -1,7 +1,7 @@
 //! Result structures whose every field carries its unit and meaning, so that `destage schema`
 //! cannot fall behind; and, of figures, how they are shown, so that tables cannot either.
 
-use super::{Better, Show};
+use super::{BetterValue, ValueFormat};
 
 /// Name, unit and meaning of a field of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -28,9 +28,9 @@ pub struct FigureDoc {
     /// Heading where a terminal's table has little room.
     pub short: &'static str,
     /// Format.
-    pub show: Show,
+    pub show: ValueFormat,
     /// Which value is better.
-    pub better: Better,
+    pub better: BetterValue,
     /// Meaning, in a sentence.
     pub meaning: &'static str,
     /// The title of its chart, and what stands at the axis; empty if it has none.
@@ -71,9 +71,9 @@ pub const fn joined_fields<const COUNT: usize>(parts: &[&[FieldDoc]]) -> [FieldD
 /// `name: type => "meaning"` stand in its place (they are flattened). Crates that use it depend on
 /// serde.
 ///
-/// A field that people are shown ends in `{ figure "heading" Show Better }`: its heading, a
-/// [`Show`] and a [`Better`]. A shorter heading for terminals can follow the heading (`/ "short"`),
-/// and `Better` a meaning that suits a sentence, and the title and axis of its chart
+/// A field that people are shown ends in `{ figure "heading" ValueFormat BetterValue }`: its heading, a
+/// [`ValueFormat`] and a [`BetterValue`]. A shorter heading for terminals can follow the heading (`/ "short"`),
+/// and `BetterValue` a meaning that suits a sentence, and the title and axis of its chart
 /// (`["title", "axis"]`). With `column` in place of `figure` every table of runs ends in a column
 /// for it.
 ///
@@ -155,8 +155,8 @@ macro_rules! record {
         Some($crate::measure::FigureDoc {
             heading: $heading,
             short: $crate::record!(@last $heading $($short)?),
-            show: $crate::measure::Show::$show,
-            better: $crate::measure::Better::$better,
+            show: $crate::measure::ValueFormat::$show,
+            better: $crate::measure::BetterValue::$better,
             meaning: $crate::record!(@last $meaning $($words)?),
             chart: $crate::record!(@chart $($title $axis)?),
             is_column: $crate::record!(@is_column $kind),

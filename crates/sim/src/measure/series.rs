@@ -73,12 +73,12 @@ impl SeriesBin {
 }
 
 /// What a series has of each span of time.
-pub trait Bin: Clone + Default {
+pub trait BinContent: Clone + Default {
     /// Takes in the next span.
     fn merge(&mut self, other: &Self);
 }
 
-impl Bin for SeriesBin {
+impl BinContent for SeriesBin {
     fn merge(&mut self, other: &Self) {
         self.backlog_min = match (self.requests, other.requests) {
             (0, _) => other.backlog_min,
@@ -113,13 +113,13 @@ impl Bin for SeriesBin {
 
 /// Bins over the time of a run.
 #[derive(Clone, Debug)]
-pub struct Series<B = SeriesBin> {
+pub struct TimeSeries<B = SeriesBin> {
     start: Nanos,
     width_log2: u32,
     bins: Vec<B>,
 }
 
-impl<B: Bin> Series<B> {
+impl<B: BinContent> TimeSeries<B> {
     /// A series that begins at `start`.
     pub fn new(start: Nanos) -> Self {
         Self { start, width_log2: FIRST_WIDTH_LOG2, bins: Vec::with_capacity(BINS) }
@@ -175,7 +175,7 @@ impl<B: Bin> Series<B> {
     }
 }
 
-impl Series {
+impl TimeSeries {
     /// Forgets response times, which are no result of a saturated run.
     pub fn forget_responses(&mut self) {
         self.bins.iter_mut().for_each(SeriesBin::forget_responses);
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn bins_merge_and_lose_nothing() {
-        let mut series = Series::<SeriesBin>::new(Nanos(1000));
+        let mut series = TimeSeries::<SeriesBin>::new(Nanos(1000));
         let mut requests = 0;
         for i in 0..100_000_u64 {
             let bin = series.at(Nanos(1000 + i * i * 1000));

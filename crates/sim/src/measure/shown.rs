@@ -4,7 +4,7 @@ use destage_plan::quantity::{show_count, show_time};
 
 /// Which of two values is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
+pub enum BetterValue {
     /// The smaller.
     Less,
     /// The larger.
@@ -15,7 +15,7 @@ pub enum Better {
 
 /// Chooses the format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
+pub enum ValueFormat {
     /// A whole number.
     Count,
     /// A time; the value is in ns.
@@ -32,7 +32,7 @@ pub enum Show {
     Years,
 }
 
-impl Show {
+impl ValueFormat {
     /// Returns the word that the page's scripts use.
     pub const fn word(self) -> &'static str {
         match self {
@@ -83,13 +83,13 @@ mod tests {
 
     #[test]
     fn lifetimes_are_shown_in_the_unit_that_fits() {
-        let shown = [2e4 / 8760.0, 12_345.6, 0.25, 1.0 / 8760.0].map(|years| Show::Years.text(years, 2));
+        let shown = [2e4 / 8760.0, 12_345.6, 0.25, 1.0 / 8760.0].map(|years| ValueFormat::Years.text(years, 2));
         assert_eq!(shown, ["2.3 years", "12,345 years", "91.2 days", "1.0 hours"]);
     }
 
     #[test]
     fn sizes_are_shown_in_decimal_units() {
-        let shown = [999.0, 1500.0, 2.5e15].map(|bytes| Show::Bytes.text(bytes, 2));
+        let shown = [999.0, 1500.0, 2.5e15].map(|bytes| ValueFormat::Bytes.text(bytes, 2));
         assert_eq!(shown, ["999 B", "1.5 kB", "2.5 PB"]);
     }
 }

@@ -70,7 +70,7 @@ impl ElementCounters {
 
 /// A collection of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Collection {
+pub struct ElementCollection {
     /// When it begins.
     pub start: Nanos,
     /// When it ends.
@@ -92,7 +92,7 @@ pub(super) struct ElementClock {
     /// Somebody is told of each collection's end, so that none is forgotten before that.
     pub(super) watched: bool,
     /// Those that were decided on and not told of so far, if somebody is told.
-    pub(super) news: Option<Vec<Collection>>,
+    pub(super) news: Option<Vec<ElementCollection>>,
     pub(super) counters: ElementCounters,
 }
 
@@ -151,8 +151,8 @@ impl ElementClock {
     }
 
     /// Takes note, at this time, of a collection.
-    pub(super) fn collects(&mut self, now: Nanos, collection: Collection) {
-        let Collection { start, end, .. } = collection;
+    pub(super) fn collects(&mut self, now: Nanos, collection: ElementCollection) {
+        let ElementCollection { start, end, .. } = collection;
         if let Some(news) = &mut self.news {
             news.push(collection);
         }

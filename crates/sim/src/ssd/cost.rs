@@ -5,7 +5,7 @@ use destage_plan::Nanos;
 use super::geometry::SsdShape;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cost {
+pub(super) struct CollectionCost {
     /// Reading a page and moving it out of the element.
     pub(super) read: Nanos,
     /// Moving a page into the element and programming it.
@@ -16,7 +16,7 @@ pub(super) struct Cost {
     pub(super) copy_across: Nanos,
 }
 
-impl Cost {
+impl CollectionCost {
     pub(super) fn of(shape: &SsdShape) -> Self {
         let c = &shape.config;
         let (read, program) = (c.read + shape.transfer, c.program + shape.transfer);

@@ -5,13 +5,13 @@
 /// 32-bit number is the exact quotient (Lemire, Kaser and Kurz, Software: Practice and Experience
 /// 2019).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Divisor {
+pub(super) struct FastDivisor {
     divisor: u32,
     /// 0 stands for 2^64, the reciprocal of 1.
     reciprocal: u64,
 }
 
-impl Divisor {
+impl FastDivisor {
     /// A divisor above 0.
     pub(super) const fn new(divisor: u32) -> Self {
         Self { divisor, reciprocal: (u64::MAX / divisor as u64).wrapping_add(1) }
@@ -39,7 +39,7 @@ mod tests {
         let powers = (0..32).flat_map(|i| edges(1 << i));
         let numbers: Vec<u32> = powers.chain(edges(u32::MAX)).chain((1..2000).map(|i| i * 2_147_483)).collect();
         for &divisor in numbers.iter().filter(|&&n| n > 0) {
-            let by = Divisor::new(divisor);
+            let by = FastDivisor::new(divisor);
             for &number in &numbers {
                 assert_eq!(by.divide(number), (number / divisor, number % divisor), "{number} / {divisor}");
             }

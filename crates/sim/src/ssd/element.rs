@@ -6,11 +6,11 @@
 
 use destage_plan::{Nanos, Quota};
 
-use super::clock::{Collection, ElementClock};
-use super::cost::Cost;
-use super::divisor::Divisor;
+use super::clock::{ElementClock, ElementCollection};
+use super::cost::CollectionCost;
+use super::divisor::FastDivisor;
 use super::geometry::{CollectionPoint, SsdShape};
-use super::pool::{PageStates, Pool};
+use super::pool::{BlockPool, PageStates};
 
 /// A logical page without a place.
 pub(super) const UNMAPPED: u32 = u32::MAX;
@@ -18,15 +18,15 @@ pub(super) const UNMAPPED: u32 = u32::MAX;
 /// What one element holds and is doing.
 #[derive(Clone, Debug)]
 pub(super) struct ElementState {
-    cost: Cost,
-    pages_per_block: Divisor,
-    pool_blocks: Divisor,
+    cost: CollectionCost,
+    pages_per_block: FastDivisor,
+    pool_blocks: FastDivisor,
     /// The SSD's number of this element's first physical page.
     base: u32,
     /// Physical page of the element → logical page, that is the entry of the SSD's map; meaningful
     /// where the physical page is valid.
     holds: Vec<u32>,
-    pools: Vec<Pool>,
+    pools: Vec<BlockPool>,
     /// Until when each lane is busy. Several pools can share a lane, and then take turns.
     pub(super) clock: ElementClock,
     /// With several pools: where the search for the emptiest begins, and where each lane's turn
@@ -41,11 +41,11 @@ impl ElementState {
         let lanes = if shape.config.copy_back { shape.config.lanes } else { 1 };
         let blocks = shape.pools as usize * shape.pool_blocks as usize;
         let own_point = shape.config.collection_write_point == CollectionPoint::Own;
-        let pool = Pool::new(shape.pool_blocks, shape.pages_per_block, shape.data_pages, own_point);
+        let pool = BlockPool::new(shape.pool_blocks, shape.pages_per_block, shape.data_pages, own_point);
         Self {
-            cost: Cost::of(shape),
-            pages_per_block: Divisor::new(shape.pages_per_block),
-            pool_blocks: Divisor::new(shape.pool_blocks),
+            cost: CollectionCost::of(shape),
+            pages_per_block: FastDivisor::new(shape.pages_per_block),
+            pool_blocks: FastDivisor::new(shape.pool_blocks),
             base: number * shape.raw_pages,
             holds: vec![UNMAPPED; blocks * shape.pages_per_block as usize],
             pools: vec![pool; shape.pools as usize],
@@ -335,7 +335,7 @@ impl ElementState {
         let start = self.clock.occupy_all(now, time);
         self.clock.counters.gc_invocations += 1;
         self.clock.counters.gc_time += time;
-        self.clock.collects(now, Collection { start, end: start + time, blocks });
+        self.clock.collects(now, ElementCollection { start, end: start + time, blocks });
     }
 
     /// Moves the valid pages of the pool's best victim and erases it; returns the time it takes.
@@ -375,16 +375,16 @@ impl ElementState {
 
     /// Free blocks of the element.
     pub(super) fn free_blocks(&self) -> u32 {
-        self.pools.iter().map(Pool::free_blocks).sum()
+        self.pools.iter().map(BlockPool::free_blocks).sum()
     }
 
     /// Erases of every block, in order.
     pub(super) fn erases(&self) -> impl Iterator<Item = u32> {
-        self.pools.iter().flat_map(Pool::erases)
+        self.pools.iter().flat_map(BlockPool::erases)
     }
 
     pub(super) fn page_states(&self) -> PageStates {
-        self.pools.iter().map(Pool::page_states).fold(PageStates::default(), PageStates::plus)
+        self.pools.iter().map(BlockPool::page_states).fold(PageStates::default(), PageStates::plus)
     }
 
     /// Whether the element's physical page, by the SSD's number, holds this entry of the map and is

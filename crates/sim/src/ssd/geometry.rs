@@ -7,7 +7,7 @@ use super::modern::{ModernConfig, ModernGeometry};
 
 /// Which element a host page is programmed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Allocation {
+pub enum PageAllocation {
     /// A function of its address: pages are striped over the elements (specs §1.2).
     #[default]
     Static,
@@ -16,7 +16,7 @@ pub enum Allocation {
     Channels,
 }
 
-impl Allocation {
+impl PageAllocation {
     /// The word on the command line.
     pub const fn word(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ pub struct SsdConfig {
     /// Elements (packages), or channels: each serves one operation at a time.
     pub elements: u32,
     /// Which of them a host page is programmed in.
-    pub allocation: Allocation,
+    pub allocation: PageAllocation,
     /// With channels: pages whose channel nobody chooses go to the one that is idle first, and not in turn.
     pub idle_first: bool,
     /// Planes in an element.
@@ -151,7 +151,7 @@ impl Default for SsdConfig {
             ftl: Ftl::Page,
             log_blocks: None,
             elements: 4,
-            allocation: Allocation::Static,
+            allocation: PageAllocation::Static,
             idle_first: false,
             planes: 4,
             blocks_per_plane: 512,
@@ -322,7 +322,7 @@ fn room_for_log_blocks(
             return Err(SsdGeometryError::NotWithLogBlocks { key, value, instead, ftl, why });
         }
     }
-    if c.allocation == Allocation::Static && !c.stride.is_multiple_of(pages_per_block) {
+    if c.allocation == PageAllocation::Static && !c.stride.is_multiple_of(pages_per_block) {
         return Err(SsdGeometryError::StrideOfLogBlocks { stride: c.stride, pages_per_block, ftl });
     }
     let (fewest, most) = (c.ftl.fewest_log_blocks(), reserved.saturating_sub(1));
@@ -378,13 +378,13 @@ impl SsdShape {
                 max: 65_536,
             });
         }
-        if c.allocation == Allocation::Channels && c.copy_back {
+        if c.allocation == PageAllocation::Channels && c.copy_back {
             return Err(SsdGeometryError::CopyBackInChannels);
         }
-        if c.allocation == Allocation::Static && c.idle_first {
+        if c.allocation == PageAllocation::Static && c.idle_first {
             return Err(SsdGeometryError::IdleFirstWithoutChannels);
         }
-        if c.allocation == Allocation::Channels && c.stride != 1 {
+        if c.allocation == PageAllocation::Channels && c.stride != 1 {
             return Err(SsdGeometryError::StrideOfChannels { stride: c.stride });
         }
         let blocks = u64::from(c.planes) * u64::from(c.blocks_per_plane);
@@ -525,12 +525,12 @@ mod tests {
         let none = message(|c| c.collection_batch = Quota::Blocks(0));
         assert!(none.contains("ssd.collection-batch = 0 is not between 1 and"), "{none}");
         let copying = |c: &mut SsdConfig| {
-            c.allocation = Allocation::Channels;
+            c.allocation = PageAllocation::Channels;
             c.copy_back = true;
         };
         assert!(message(copying).contains("ssd.copy-back = true") && message(copying).contains("choose one"));
         let striped = |c: &mut SsdConfig| {
-            c.allocation = Allocation::Channels;
+            c.allocation = PageAllocation::Channels;
             c.stride = 64;
         };
         assert!(message(striped).contains("ssd.stride = 64 has no meaning with ssd.allocation = channels"));
@@ -601,7 +601,7 @@ mod tests {
         assert_eq!((shape.element_pages, shape.host_pages), (1744 * 64, 4 * 1744 * 64));
         let shape = log_blocks(|c| (c.ftl, c.log_blocks, c.stride) = (Ftl::Fast, Some(2), 128)).unwrap();
         assert_eq!((shape.log_blocks, shape.pool_low), (2, 302));
-        let shape = log_blocks(|c| (c.allocation, c.stride) = (Allocation::Channels, 1)).unwrap();
+        let shape = log_blocks(|c| (c.allocation, c.stride) = (PageAllocation::Channels, 1)).unwrap();
         assert_eq!((shape.log_blocks, shape.host_pages), (303, 4 * 1744 * 64));
         let page = SsdShape::new(SsdConfig::default(), pages_of_4k()).unwrap();
         assert_eq!(page.log_blocks, 0);
@@ -620,7 +620,7 @@ mod tests {
             ("copy-back", (|c| c.copy_back = true) as fn(&mut SsdConfig)),
             ("background", |c| c.background = true),
             ("summary-page", |c| c.summary_page = true),
-            ("idle-first", |c| (c.allocation, c.stride, c.idle_first) = (Allocation::Channels, 1, true)),
+            ("idle-first", |c| (c.allocation, c.stride, c.idle_first) = (PageAllocation::Channels, 1, true)),
         ] {
             let message = message(set);
             assert!(message.contains(&format!("ssd.{key} = true has no meaning with ssd.ftl = bast")), "{message}");

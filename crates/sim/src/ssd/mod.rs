@@ -23,19 +23,19 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use clock::ElementClock;
-pub use clock::{Collection, ElementCounters};
-pub use geometry::{Allocation, CollectionPoint, Ftl, SsdConfig, SsdShape};
+pub use clock::{ElementCollection, ElementCounters};
+pub use geometry::{CollectionPoint, Ftl, PageAllocation, SsdConfig, SsdShape};
 pub use geometry_error::SsdGeometryError;
 use log_blocks::LogBlocks;
 use modern::ModernDrive;
 pub use modern::{MODERN_DRIVES, ModernConfig, ModernDesign, ModernGeometry, VictimPolicy};
 use page_map::PageMap;
 pub use pool::PageStates;
-pub use presets::{DRIVES, Drive, Sheet, drive, presets};
+pub use presets::{DRIVES, DataSheet, DrivePreset, drive, presets};
 pub use start_state::StartState;
-pub use steady::Steadiness;
+pub use steady::SteadyState;
 
-use crate::experiment::{Stop, is_told};
+use crate::experiment::{StopSignal, is_told};
 
 /// Programs before it is looked whether ageing is to end; many, so that looking costs nothing.
 const UNTIL_LOOK: u64 = 1 << 14;
@@ -43,15 +43,15 @@ const UNTIL_LOOK: u64 = 1 << 14;
 /// A simulated SSD.
 #[derive(Clone, Debug)]
 pub struct Ssd {
-    layer: Layer,
+    layer: TranslationLayer,
     now: Nanos,
-    steadiness: Option<Steadiness>,
+    steadiness: Option<SteadyState>,
 }
 
 /// What finds a place for a page. The page map, which is asked most, is told from the others by one look.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "an SSD stays where it is, and the page map is used for every page")]
-enum Layer {
+enum TranslationLayer {
     Pages(PageMap),
     Boxed(Box<BoxedLayer>),
 }
@@ -68,8 +68,8 @@ enum BoxedLayer {
 macro_rules! ask {
     ($ssd:expr, $layer:ident => $what:expr) => {
         match &$ssd.layer {
-            Layer::Pages($layer) => $what,
-            Layer::Boxed(boxed) => match &**boxed {
+            TranslationLayer::Pages($layer) => $what,
+            TranslationLayer::Boxed(boxed) => match &**boxed {
                 BoxedLayer::LogBlocks($layer) => $what,
                 BoxedLayer::Modern($layer) => $what,
             },
@@ -77,8 +77,8 @@ macro_rules! ask {
     };
     (mut $ssd:expr, $layer:ident => $what:expr) => {
         match &mut $ssd.layer {
-            Layer::Pages($layer) => $what,
-            Layer::Boxed(boxed) => match &mut **boxed {
+            TranslationLayer::Pages($layer) => $what,
+            TranslationLayer::Boxed(boxed) => match &mut **boxed {
                 BoxedLayer::LogBlocks($layer) => $what,
                 BoxedLayer::Modern($layer) => $what,
             },
@@ -93,11 +93,13 @@ impl Ssd {
     }
 
     /// The same, unless it is told to end meanwhile: then it is of no use.
-    pub fn new_unless(shape: SsdShape, start: StartState, stop: Option<&Stop>) -> Self {
+    pub fn new_unless(shape: SsdShape, start: StartState, stop: Option<&StopSignal>) -> Self {
         let layer = match shape.config.ftl {
-            _ if shape.modern.is_some() => Layer::Boxed(Box::new(BoxedLayer::Modern(ModernDrive::empty(shape)))),
-            Ftl::Page => Layer::Pages(PageMap::empty(shape)),
-            Ftl::Bast | Ftl::Fast => Layer::Boxed(Box::new(BoxedLayer::LogBlocks(LogBlocks::empty(shape)))),
+            _ if shape.modern.is_some() => {
+                TranslationLayer::Boxed(Box::new(BoxedLayer::Modern(ModernDrive::empty(shape))))
+            }
+            Ftl::Page => TranslationLayer::Pages(PageMap::empty(shape)),
+            Ftl::Bast | Ftl::Fast => TranslationLayer::Boxed(Box::new(BoxedLayer::LogBlocks(LogBlocks::empty(shape)))),
         };
         let mut ssd = Self { layer, now: Nanos::ZERO, steadiness: None };
         let pages = ssd.shape().host_pages;
@@ -135,7 +137,7 @@ impl Ssd {
     }
 
     /// So many random overwrites, or as many as there is time for until it is told to end.
-    fn overwrite(&mut self, random: &mut Xoshiro256PlusPlus, mut count: u64, stop: Option<&Stop>) {
+    fn overwrite(&mut self, random: &mut Xoshiro256PlusPlus, mut count: u64, stop: Option<&StopSignal>) {
         let pages = self.shape().host_pages;
         while count > 0 && !is_told(stop) {
             let some = count.min(UNTIL_LOOK);
@@ -148,7 +150,7 @@ impl Ssd {
     }
 
     /// How it came to the state in which it began, if that was to be a steady one.
-    pub const fn steadiness(&self) -> Option<Steadiness> {
+    pub const fn steadiness(&self) -> Option<SteadyState> {
         self.steadiness
     }
 
@@ -187,8 +189,8 @@ impl Ssd {
     #[inline]
     pub(crate) fn prefetch(&self, page: PageNo) -> u32 {
         match &self.layer {
-            Layer::Pages(layer) => layer.prefetch(page),
-            Layer::Boxed(boxed) => match &**boxed {
+            TranslationLayer::Pages(layer) => layer.prefetch(page),
+            TranslationLayer::Boxed(boxed) => match &**boxed {
                 BoxedLayer::LogBlocks(_) => 0,
                 BoxedLayer::Modern(layer) => layer.prefetch(page),
             },
@@ -199,7 +201,7 @@ impl Ssd {
     /// are programmed another. Only the modern model tells commands from pages; without this each page is a command to it.
     #[inline]
     pub fn begin_command(&mut self) {
-        if let Layer::Boxed(boxed) = &mut self.layer
+        if let TranslationLayer::Boxed(boxed) = &mut self.layer
             && let BoxedLayer::Modern(layer) = &mut **boxed
         {
             layer.begin_command();
@@ -215,8 +217,8 @@ impl Ssd {
     #[inline]
     fn modern(&self) -> Option<&ModernDrive> {
         match &self.layer {
-            Layer::Pages(_) => None,
-            Layer::Boxed(boxed) => match &**boxed {
+            TranslationLayer::Pages(_) => None,
+            TranslationLayer::Boxed(boxed) => match &**boxed {
                 BoxedLayer::LogBlocks(_) => None,
                 BoxedLayer::Modern(layer) => Some(layer),
             },
@@ -233,8 +235,8 @@ impl Ssd {
     #[inline(always)]
     pub fn program(&mut self, now: Nanos, page: PageNo) -> Nanos {
         match &mut self.layer {
-            Layer::Pages(layer) => layer.program(now, page),
-            Layer::Boxed(boxed) => match &mut **boxed {
+            TranslationLayer::Pages(layer) => layer.program(now, page),
+            TranslationLayer::Boxed(boxed) => match &mut **boxed {
                 BoxedLayer::LogBlocks(layer) => layer.program(now, page, None),
                 BoxedLayer::Modern(layer) => layer.program(now, page),
             },
@@ -249,8 +251,8 @@ impl Ssd {
     /// If the SSD has no such channel, or is a modern drive, which chooses for itself (such policies are refused).
     pub fn program_through(&mut self, now: Nanos, page: PageNo, channel: u32) -> Nanos {
         match &mut self.layer {
-            Layer::Pages(layer) => layer.program_through(now, page, channel),
-            Layer::Boxed(boxed) => match &mut **boxed {
+            TranslationLayer::Pages(layer) => layer.program_through(now, page, channel),
+            TranslationLayer::Boxed(boxed) => match &mut **boxed {
                 BoxedLayer::LogBlocks(layer) => layer.program(now, page, Some(channel)),
                 BoxedLayer::Modern(_) => panic!("a modern drive chooses the die of a page itself"),
             },
@@ -262,8 +264,8 @@ impl Ssd {
     #[inline]
     pub fn turn(&mut self) -> Option<u16> {
         match &mut self.layer {
-            Layer::Pages(layer) => layer.turn(),
-            Layer::Boxed(_) => None,
+            TranslationLayer::Pages(layer) => layer.turn(),
+            TranslationLayer::Boxed(_) => None,
         }
     }
 
@@ -271,8 +273,8 @@ impl Ssd {
     /// turns.
     pub fn target(&self, page: PageNo, channel: Option<u16>) -> Element {
         Element(match &self.layer {
-            Layer::Pages(layer) => layer.target(page, channel),
-            Layer::Boxed(boxed) => match &**boxed {
+            TranslationLayer::Pages(layer) => layer.target(page, channel),
+            TranslationLayer::Boxed(boxed) => match &**boxed {
                 BoxedLayer::LogBlocks(layer) => layer.target(page, channel),
                 BoxedLayer::Modern(layer) => layer.target(),
             },
@@ -281,7 +283,7 @@ impl Ssd {
 
     /// Whether it can be told to collect: reclaiming log blocks on demand is not modelled.
     pub fn can_collect(&self) -> bool {
-        matches!(self.layer, Layer::Pages(_)) || self.modern().is_some()
+        matches!(self.layer, TranslationLayer::Pages(_)) || self.modern().is_some()
     }
 
     /// Has every element collect as much as it is told to and can gain from, once it has done what it has to do;
@@ -291,8 +293,8 @@ impl Ssd {
     /// If it [cannot](Self::can_collect).
     pub fn collect(&mut self, now: Nanos, quota: Quota) -> Nanos {
         match &mut self.layer {
-            Layer::Pages(layer) => layer.collect(now, quota),
-            Layer::Boxed(boxed) => match &mut **boxed {
+            TranslationLayer::Pages(layer) => layer.collect(now, quota),
+            TranslationLayer::Boxed(boxed) => match &mut **boxed {
                 BoxedLayer::LogBlocks(_) => panic!("it cannot be told to collect"),
                 BoxedLayer::Modern(layer) => layer.collect(now, quota),
             },
@@ -308,8 +310,8 @@ impl Ssd {
     /// room, or, under a log-block layer, their block was being written elsewhere.
     pub fn redirected(&self) -> u64 {
         match &self.layer {
-            Layer::Pages(layer) => layer.redirected(),
-            Layer::Boxed(boxed) => match &**boxed {
+            TranslationLayer::Pages(layer) => layer.redirected(),
+            TranslationLayer::Boxed(boxed) => match &**boxed {
                 BoxedLayer::LogBlocks(layer) => layer.redirected(),
                 BoxedLayer::Modern(_) => 0,
             },
@@ -336,7 +338,7 @@ impl Ssd {
     }
 
     /// Takes the collections that were decided on since, of each element in order of time.
-    pub fn take_collections(&mut self, mut each: impl FnMut(Element, Collection)) {
+    pub fn take_collections(&mut self, mut each: impl FnMut(Element, ElementCollection)) {
         for element in self.all_elements() {
             if let Some(news) = &mut self.clock_mut(element).news {
                 news.drain(..).for_each(|collection| each(element, collection));
@@ -383,8 +385,8 @@ impl Ssd {
             self.clock_mut(element).counters = ElementCounters::default();
         }
         match &mut self.layer {
-            Layer::Pages(layer) => layer.forget_redirected(),
-            Layer::Boxed(boxed) => match &mut **boxed {
+            TranslationLayer::Pages(layer) => layer.forget_redirected(),
+            TranslationLayer::Boxed(boxed) => match &mut **boxed {
                 BoxedLayer::LogBlocks(layer) => layer.forget_redirected(),
                 BoxedLayer::Modern(_) => {}
             },
@@ -418,8 +420,8 @@ impl Ssd {
     /// Erases of every block since the start of the run.
     pub fn erases(&self) -> impl Iterator<Item = u32> {
         let (pages, log_blocks, modern) = match &self.layer {
-            Layer::Pages(layer) => (Some(layer.erases()), None, None),
-            Layer::Boxed(boxed) => match &**boxed {
+            TranslationLayer::Pages(layer) => (Some(layer.erases()), None, None),
+            TranslationLayer::Boxed(boxed) => match &**boxed {
                 BoxedLayer::LogBlocks(layer) => (None, Some(layer.erases()), None),
                 BoxedLayer::Modern(layer) => (None, None, Some(layer.erases())),
             },
@@ -454,7 +456,7 @@ impl DeviceView for Ssd {
     }
 
     fn destination(&self, page: PageNo) -> Option<Element> {
-        (self.shape().config.allocation == Allocation::Static).then(|| self.element_of(page))
+        (self.shape().config.allocation == PageAllocation::Static).then(|| self.element_of(page))
     }
 
     fn collecting(&self, element: Element) -> bool {
@@ -466,8 +468,8 @@ impl DeviceView for Ssd {
 
     fn free_blocks(&self, element: Element) -> u32 {
         match &self.layer {
-            Layer::Pages(layer) => layer.free_blocks(element.0),
-            Layer::Boxed(boxed) => match &**boxed {
+            TranslationLayer::Pages(layer) => layer.free_blocks(element.0),
+            TranslationLayer::Boxed(boxed) => match &**boxed {
                 BoxedLayer::LogBlocks(layer) => layer.free_blocks(element.0),
                 BoxedLayer::Modern(layer) => layer.free_blocks(),
             },

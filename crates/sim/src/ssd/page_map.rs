@@ -5,7 +5,7 @@
 //! operation is issued whose pool has too few free blocks, and the element does nothing else
 //! meanwhile.
 //!
-//! With [`Allocation::Channels`] (specs §1.3, CAWR) each element is a channel with its own write
+//! With [`PageAllocation::Channels`] (specs §1.3, CAWR) each element is a channel with its own write
 //! point. A page goes to the channel that whoever writes it chose, or else to the next one in turn, or to the one
 //! that is idle first ([`SsdConfig::idle_first`](super::SsdConfig::idle_first));
 //! its old copy, wherever that is, is only outdated. Reads go where the page is, and collection
@@ -16,11 +16,11 @@
 use destage_plan::{Nanos, PageNo, Quota};
 
 use super::clock::ElementClock;
-use super::divisor::Divisor;
+use super::divisor::FastDivisor;
 use super::element::{ElementState, UNMAPPED};
-use super::geometry::{Allocation, SsdShape};
+use super::geometry::{PageAllocation, SsdShape};
 use super::pool::PageStates;
-use crate::experiment::{Stop, is_told};
+use crate::experiment::{StopSignal, is_told};
 
 /// A page-mapping SSD.
 #[derive(Clone, Debug)]
@@ -30,15 +30,15 @@ pub(super) struct PageMap {
     /// Logical page → physical page over all elements, or [`UNMAPPED`]. The pages of one element
     /// after those of the other; with channels, in the order of their numbers.
     map: Vec<u32>,
-    by_element: Divisor,
-    by_stride: Divisor,
-    by_raw_pages: Divisor,
-    channels: Channels,
+    by_element: FastDivisor,
+    by_stride: FastDivisor,
+    by_raw_pages: FastDivisor,
+    channels: ChannelTurns,
 }
 
-/// What there is beside with [`Allocation::Channels`].
+/// What there is beside with [`PageAllocation::Channels`].
 #[derive(Clone, Debug, Default)]
-struct Channels {
+struct ChannelTurns {
     /// Valid pages of each channel; empty with static allocation.
     valid: Vec<u32>,
     /// Whose turn it is.
@@ -50,24 +50,24 @@ impl PageMap {
     /// Empty flash of this shape.
     pub(super) fn empty(shape: SsdShape) -> Self {
         let c = &shape.config;
-        let in_channels = c.allocation == Allocation::Channels;
+        let in_channels = c.allocation == PageAllocation::Channels;
         let pages = if in_channels { shape.host_pages } else { c.elements * shape.element_pages };
         Self {
             elements: (0..c.elements).map(|number| ElementState::empty(&shape, number)).collect(),
             map: vec![UNMAPPED; pages as usize],
-            by_element: Divisor::new(c.elements),
-            by_stride: Divisor::new(c.stride),
-            by_raw_pages: Divisor::new(shape.raw_pages),
-            channels: Channels {
+            by_element: FastDivisor::new(c.elements),
+            by_stride: FastDivisor::new(c.stride),
+            by_raw_pages: FastDivisor::new(shape.raw_pages),
+            channels: ChannelTurns {
                 valid: vec![0; if in_channels { c.elements as usize } else { 0 }],
-                ..Channels::default()
+                ..ChannelTurns::default()
             },
             shape,
         }
     }
 
     /// Maps every page that hosts can address, in ascending order, unless it is told to end.
-    pub(super) fn fill(&mut self, stop: Option<&Stop>) {
+    pub(super) fn fill(&mut self, stop: Option<&StopSignal>) {
         let (count, share, stride) = (self.shape.config.elements, self.shape.element_pages, self.shape.config.stride);
         let (rounds, rest) = (self.shape.host_pages / (stride * count), self.shape.host_pages % (stride * count));
         for (number, element) in (0..count).zip(&mut self.elements).take_while(|_| !is_told(stop)) {
@@ -102,7 +102,7 @@ impl PageMap {
     }
 
     fn in_channels(&self) -> bool {
-        self.shape.config.allocation == Allocation::Channels
+        self.shape.config.allocation == PageAllocation::Channels
     }
 
     /// Element and entry of the map (static striping: a pure function of the address).

@@ -8,13 +8,13 @@ const FREE: usize = 0;
 
 /// The blocks of a pool, numbered from 0.
 #[derive(Clone, Debug)]
-pub(super) struct Pool {
+pub(super) struct BlockPool {
     pages_per_block: u32,
     data_pages: u32,
     /// Which of a block's pages are valid: bit `i % 64` of word `i / 64`.
     valid: Vec<u64>,
     words_per_block: usize,
-    blocks: Vec<Block>,
+    blocks: Vec<EraseBlock>,
     free: BlockSets,
     free_blocks: u32,
     /// Sealed blocks by their number of valid pages.
@@ -33,7 +33,7 @@ pub(super) struct Pool {
 
 /// An erase block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Block {
+struct EraseBlock {
     /// Pages that hold valid data.
     valid: u32,
     erases: u32,
@@ -43,7 +43,7 @@ struct Block {
 
 /// Consecutive pages of a block that were programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Programmed {
+pub(super) struct ProgrammedPages {
     /// The block.
     pub(super) block: u32,
     /// First page in the block.
@@ -54,7 +54,7 @@ pub(super) struct Programmed {
     pub(super) sealed: bool,
 }
 
-impl Pool {
+impl BlockPool {
     /// Returns a pool of clean blocks, in which collection has a write point of its own or shares that of hosts.
     pub(super) fn new(blocks: u32, pages_per_block: u32, data_pages: u32, own_point: bool) -> Self {
         let words_per_block = pages_per_block.div_ceil(64) as usize;
@@ -67,7 +67,7 @@ impl Pool {
             data_pages,
             valid: vec![0; blocks as usize * words_per_block],
             words_per_block,
-            blocks: vec![Block::default(); blocks as usize],
+            blocks: vec![EraseBlock::default(); blocks as usize],
             free,
             free_blocks: blocks,
             by_valid: BlockSets::new(data_pages as usize + 1, blocks),
@@ -102,18 +102,18 @@ impl Pool {
 
     /// Takes the next page of the write point, which holds valid data from now on.
     #[inline]
-    pub(super) fn program(&mut self) -> Programmed {
+    pub(super) fn program(&mut self) -> ProgrammedPages {
         if self.next_page == self.data_pages {
             self.take_free_block();
         }
         let (block, page) = (self.active, self.next_page);
         self.valid[block as usize * self.words_per_block + (page / 64) as usize] |= 1 << (page % 64);
         self.blocks[block as usize].valid += 1;
-        Programmed { block, page, pages: 1, sealed: self.advance(1) }
+        ProgrammedPages { block, page, pages: 1, sealed: self.advance(1) }
     }
 
     /// Takes up to `most` pages, at least one, from the write point to the end of its block.
-    pub(super) fn program_run(&mut self, most: u32) -> Programmed {
+    pub(super) fn program_run(&mut self, most: u32) -> ProgrammedPages {
         if self.next_page == self.data_pages {
             self.take_free_block();
         }
@@ -127,7 +127,7 @@ impl Pool {
             at += here;
         }
         self.blocks[block as usize].valid += pages;
-        Programmed { block, page, pages, sealed: self.advance(pages) }
+        ProgrammedPages { block, page, pages, sealed: self.advance(pages) }
     }
 
     #[cold]

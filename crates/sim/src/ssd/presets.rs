@@ -4,7 +4,7 @@
 
 use destage_plan::{Nanos, PageGeometry};
 
-use super::geometry::{Allocation, SsdConfig};
+use super::geometry::{PageAllocation, SsdConfig};
 
 /// An SSD of a paper: the default but for this.
 struct OfPaper {
@@ -44,7 +44,7 @@ const PAPERS: &[OfPaper] = &[
         planes: 1,
         blocks_per_plane: 4096,
         change: |config| {
-            config.allocation = Allocation::Channels;
+            config.allocation = PageAllocation::Channels;
             config.read = Nanos(60_000);
             config.program = Nanos(800_000);
             config.erase = Nanos(1_500_000);
@@ -64,7 +64,7 @@ const PAPERS: &[OfPaper] = &[
 
 /// What a data sheet says of a drive's throughput.
 #[derive(Clone, Copy, Debug)]
-pub struct Sheet {
+pub struct DataSheet {
     /// Reading 128 KiB at a time in ascending order, in MB/s (10^6 B).
     pub sequential_read: u32,
     /// Writing 128 KiB at a time in ascending order, in MB/s.
@@ -86,7 +86,7 @@ pub struct Sheet {
 /// times that its source gives; where there is none they are chosen so that the model does what the sheet says, and
 /// the row tells which. An element is what can read on its own: a die, or a plane of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Drive {
+pub struct DrivePreset {
     /// Its name on the command line.
     pub name: &'static str,
     /// What it is.
@@ -108,7 +108,7 @@ pub struct Drive {
     /// Commands that it takes at a time, if its interface sets a limit that matters.
     pub queue_depth: Option<u32>,
     /// What its data sheet says.
-    pub sheet: Sheet,
+    pub sheet: DataSheet,
 }
 
 const GIB: u64 = 1 << 30;
@@ -126,13 +126,13 @@ const MIN_FREE_BP: u32 = 50;
 const KEPT_BLOCKS: u32 = 3;
 
 /// Drives that can be bought.
-pub const DRIVES: &[Drive] = &[
+pub const DRIVES: &[DrivePreset] = &[
     // Data sheet: Samsung's of the PM9A3, U.2, 1.92 TB (MZQL21T9HCJR). Flash: sixth generation of V-NAND, 512 Gbit
     // dies of two planes, 82 MB/s written and 1.2 Gbit/s a pin (D. Kang and others, ISSCC 2019, 13.1): a plane
     // programs 4 KiB in 100 us. 32 dies follow from the capacity. Not public: `read`, chosen so that random reads at
     // the sheet's queue depth are the sheet's (the maker says less than 45 us of the cells alone); the planes of a
     // die must read on their own, since 32 dies could not do so many; `endurance`, which is usual of such flash.
-    Drive {
+    DrivePreset {
         name: "pm9a3",
         about: "Samsung PM9A3, 1.92 TB, TLC for servers: 64 elements (planes), 13% of the flash not exported",
         elements: 64,
@@ -143,7 +143,7 @@ pub const DRIVES: &[Drive] = &[
         transfer_ps_per_byte: 833,
         endurance: 7000,
         queue_depth: None,
-        sheet: Sheet {
+        sheet: DataSheet {
             sequential_read: 6800,
             sequential_write: 2700,
             random_read: 850_000,
@@ -157,7 +157,7 @@ pub const DRIVES: &[Drive] = &[
     // generation of V-NAND, 256 Gbit dies, pins as above; 32 dies of two planes follow from the capacity. Not
     // public: `program_4k`, chosen so that writes are the 2,000 MB/s; `endurance`, which is usual of such flash. The
     // sheet's random writes are those into TurboWrite.
-    Drive {
+    DrivePreset {
         name: "980pro",
         about: "Samsung 980 PRO, 1 TB, TLC for desktops: 64 elements (planes), 9% of the flash not exported, no TurboWrite",
         elements: 64,
@@ -168,7 +168,7 @@ pub const DRIVES: &[Drive] = &[
         transfer_ps_per_byte: 833,
         endurance: 1500,
         queue_depth: None,
-        sheet: Sheet {
+        sheet: DataSheet {
             sequential_read: 7000,
             sequential_write: 2000,
             random_read: 1_000_000,
@@ -182,7 +182,7 @@ pub const DRIVES: &[Drive] = &[
     // 16 dies of 128 Gbit (AnandTech, 8 December 2014). Pins: 1 Gbit/s (J.-W. Im and others, ISSCC 2015, 7.2). Not
     // public: `program_4k`, chosen so that writes are the 300 MB/s; `endurance`, which is usual of such flash. The
     // queue is SATA's.
-    Drive {
+    DrivePreset {
         name: "850evo",
         about: "Samsung 850 EVO, 250 GB, TLC over SATA: 16 elements (dies), 9% of the flash not exported, no TurboWrite",
         elements: 16,
@@ -193,7 +193,7 @@ pub const DRIVES: &[Drive] = &[
         transfer_ps_per_byte: 1000,
         endurance: 2000,
         queue_depth: Some(32),
-        sheet: Sheet {
+        sheet: DataSheet {
             sequential_read: 540,
             sequential_write: 300,
             random_read: 97_000,
@@ -206,7 +206,7 @@ pub const DRIVES: &[Drive] = &[
     // from the capacity, and 1,600 erases from 0.9 sequential writes of the whole drive a day over five years. Not
     // public: `read` and `program_4k`, chosen so that random reads and sequential writes are the sheet's; the pins,
     // which are those of ONFI 4 at 800 MT/s.
-    Drive {
+    DrivePreset {
         name: "p4320",
         about: "Intel D5-P4320, 7.68 TB, QLC for servers: 64 elements (dies), 13% of the flash not exported",
         elements: 64,
@@ -217,7 +217,7 @@ pub const DRIVES: &[Drive] = &[
         transfer_ps_per_byte: 1250,
         endurance: 1600,
         queue_depth: None,
-        sheet: Sheet {
+        sheet: DataSheet {
             sequential_read: 3200,
             sequential_write: 1000,
             random_read: 427_000,
@@ -235,11 +235,11 @@ pub fn presets() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// The drive of this name.
-pub fn drive(name: &str) -> Option<&'static Drive> {
+pub fn drive(name: &str) -> Option<&'static DrivePreset> {
     DRIVES.iter().find(|drive| drive.name == name)
 }
 
-impl Drive {
+impl DrivePreset {
     /// The drive as it is, in pages and blocks of this size.
     pub fn config(&self, geometry: PageGeometry) -> SsdConfig {
         let block = geometry.page_bytes() * u64::from(geometry.pages_per_block());
@@ -250,7 +250,7 @@ impl Drive {
         };
         SsdConfig {
             elements: self.elements,
-            allocation: Allocation::Channels,
+            allocation: PageAllocation::Channels,
             idle_first: true,
             planes: 1,
             lanes: 1,

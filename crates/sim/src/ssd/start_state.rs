@@ -21,7 +21,7 @@ pub enum StartState {
         seed: u64,
     },
     /// Full, and then overwritten at random until the write amplification stays what it is
-    /// ([`Steadiness`](super::Steadiness)).
+    /// ([`SteadyState`](super::SteadyState)).
     Steady {
         /// Seed of the overwrites.
         seed: u64,

@@ -5,7 +5,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use super::{ElementCounters, Ssd};
-use crate::experiment::{Stop, is_told};
+use crate::experiment::{StopSignal, is_told};
 
 /// Programs of a window at least, so that chance moves its write amplification by less than [`AGREES`].
 const LEAST_WINDOW: u32 = 1 << 15;
@@ -18,7 +18,7 @@ const MOST_WINDOWS: u32 = 60;
 /// How an SSD came to be steady: by random overwrites in windows of its exported size, or of more if that is
 /// small, until collection is under way and the write amplification of two windows in a row agrees within 1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steadiness {
+pub struct SteadyState {
     /// How many times the exported size was overwritten, in hundredths.
     pub overwrites_pct: u64,
     /// Write amplification of the last two windows, in thousandths: pages programmed for hosts and moved by
@@ -30,13 +30,13 @@ pub struct Steadiness {
 
 impl Ssd {
     /// Overwrites a full device at random until it is steady, or it is told to end.
-    pub(super) fn become_steady(&mut self, seed: u64, stop: Option<&Stop>) -> Steadiness {
+    pub(super) fn become_steady(&mut self, seed: u64, stop: Option<&StopSignal>) -> SteadyState {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let pages = self.shape().host_pages;
         let window = pages.max(LEAST_WINDOW);
         let mut counted = self.total();
         let mut before = 0;
-        let mut steadiness = Steadiness { overwrites_pct: 0, write_amplification_milli: [0; 2], reached: false };
+        let mut steadiness = SteadyState { overwrites_pct: 0, write_amplification_milli: [0; 2], reached: false };
         for number in 1..=MOST_WINDOWS {
             self.overwrite(&mut random, u64::from(window), stop);
             if is_told(stop) {

@@ -1,8 +1,8 @@
 //! Traces that are made while they are read, and the memory that it takes to simulate them.
 
 use destage_plan::{Nanos, Op, Request};
-use destage_sim::buffer::{Experiment, Report};
-use destage_sim::experiment::Input;
+use destage_sim::buffer::{BufferExperiment, ExperimentReport};
+use destage_sim::experiment::OpenedInput;
 use destage_trace::{BATCH_REQUESTS, TraceError, TraceSource};
 
 use crate::in_memory::ONE_THREAD;
@@ -38,10 +38,10 @@ impl TraceSource for Reading {
 }
 
 impl Endless {
-    pub(crate) fn run(self, experiment: &Experiment) -> Report {
+    pub(crate) fn run(self, experiment: &BufferExperiment) -> ExperimentReport {
         let mut open = || {
             let source = Box::new(Reading { workload: self, done: 0 });
-            Ok(Input { source, format: "made".into() })
+            Ok(OpenedInput { source, format: "made".into() })
         };
         experiment.run(ONE_THREAD, &mut open, &|_| {}).expect("the experiment is sound")
     }

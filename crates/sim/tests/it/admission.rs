@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::policies;
-use destage_sim::buffer::{Admission, DeviceConfig, Experiment, RunResult, SimError};
+use destage_sim::buffer::{AdmissionOrder, BufferExperiment, DeviceConfig, RunResult, SimError};
 use destage_sim::ssd::{SsdConfig, StartState};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -14,15 +14,15 @@ use crate::in_memory::{ONE_THREAD, experiment, read, run_one, try_run, write};
 use crate::mixed::{below, mixed};
 
 const PAGE: u64 = 4096;
-const ADMISSIONS: [Admission; 2] = [Admission::Page, Admission::Request];
+const ADMISSIONS: [AdmissionOrder; 2] = [AdmissionOrder::Page, AdmissionOrder::Request];
 
 fn over(
     device: DeviceConfig,
     policy: &str,
     pages_per_block: u64,
     cache_pages: u64,
-    admission: Admission,
-) -> Experiment {
+    admission: AdmissionOrder,
+) -> BufferExperiment {
     let geometry = PageGeometry::new(PAGE, pages_per_block).expect("a geometry");
     let mut experiment = experiment(&[policy], &[cache_pages * PAGE], geometry, device);
     (experiment.run.admission, experiment.run.drain) = (admission, false);
@@ -159,10 +159,10 @@ impl Naive {
         }
     }
 
-    fn request(&mut self, pages: std::ops::Range<u64>, write: bool, admission: Admission) {
+    fn request(&mut self, pages: std::ops::Range<u64>, write: bool, admission: AdmissionOrder) {
         let comes_in = write || self.rule == Rule::Fab;
         let lacks = |naive: &Self| pages.clone().filter(|&page| comes_in && !naive.holds(page)).count();
-        while admission == Admission::Request && self.held() + lacks(self).min(self.capacity) > self.capacity {
+        while admission == AdmissionOrder::Request && self.held() + lacks(self).min(self.capacity) > self.capacity {
             self.evict();
         }
         pages.clone().for_each(|page| self.access(page, write));
@@ -260,11 +260,11 @@ fn what_needs_the_page_that_comes_in_is_refused() {
     };
     for policy in ["fab:protect_current=true", "gcar+bplru:protect_current=true", "lb-clock:insert_anchor=initial_hand"]
     {
-        let refused = found(policy, Admission::Request).expect_err(policy);
+        let refused = found(policy, AdmissionOrder::Request).expect_err(policy);
         assert!(matches!(refused, SimError::Unsuited { .. }), "{refused}");
         assert!(refused.to_string().ends_with("or set admission = page"), "{refused}");
     }
-    assert!(found("fab:protect_current=true", Admission::Page).is_ok());
+    assert!(found("fab:protect_current=true", AdmissionOrder::Page).is_ok());
     let anchor = |admission| {
         let params = found("lb-clock", admission).expect("it runs");
         params.into_iter().find(|param| param.name == "insert_anchor").expect("a parameter").value

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use destage_cache::ServedTier;
 use destage_plan::{Dev, HostNotice, HostOp, Nanos, PageNo};
 use destage_raid::{Geometry, RaidLevel};
-use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
-use destage_sim::disk::{Command, Disk, DiskOp, DiskProfile, Scheduler};
+use destage_sim::array::{FixedTimes, StepTimes, VirtualDevice, VirtualExecutor};
+use destage_sim::disk::{DiskCommand, DiskOp, DiskProfile, DiskScheduler, SimulatedDisk};
 use destage_sim::ssd::{Ssd, StartState};
 
 use crate::arrays::{
@@ -19,32 +19,32 @@ const CHUNK: u32 = 16;
 const DISK_PAGES: u64 = 1 << 27;
 
 /// An array of idle disks that turn alike, without a cache.
-fn of_disks(geometry: &Geometry, scheduler: Scheduler, times: StepTimes) -> Executor<Box<dyn ServedTier>> {
+fn of_disks(geometry: &Geometry, scheduler: DiskScheduler, times: StepTimes) -> VirtualExecutor<Box<dyn ServedTier>> {
     let controller = destage_cache::serve("none", &config(geometry), 0).expect("an array");
     let first = disk(scheduler);
-    let devices = (0..geometry.members()).map(|_| Device::disk(first.clone(), PAGE, Nanos::ZERO)).collect();
-    Executor::new(controller, shape(geometry), 4096, devices, times)
+    let devices = (0..geometry.members()).map(|_| VirtualDevice::disk(first.clone(), PAGE, Nanos::ZERO)).collect();
+    VirtualExecutor::new(controller, shape(geometry), 4096, devices, times)
 }
 
-fn of_fixed(geometry: &Geometry, times: FixedTimes) -> Executor<Box<dyn ServedTier>> {
+fn of_fixed(geometry: &Geometry, times: FixedTimes) -> VirtualExecutor<Box<dyn ServedTier>> {
     let controller = destage_cache::serve("none", &config(geometry), 0).expect("an array");
-    let devices = (0..geometry.members()).map(|_| Device::fixed(times, geometry.member_pages())).collect();
-    Executor::new(controller, shape(geometry), 4096, devices, StepTimes::default())
+    let devices = (0..geometry.members()).map(|_| VirtualDevice::fixed(times, geometry.member_pages())).collect();
+    VirtualExecutor::new(controller, shape(geometry), 4096, devices, StepTimes::default())
 }
 
 /// What a command takes on an idle disk whose arm is where it is at first.
 fn alone(op: DiskOp, at: Nanos, page: u64, pages: u32) -> Nanos {
-    serve(&mut disk(Scheduler::Fcfs), op, at, page, pages)
+    serve(&mut disk(DiskScheduler::Fcfs), op, at, page, pages)
 }
 
-fn serve(disk: &mut Disk, op: DiskOp, at: Nanos, page: u64, pages: u32) -> Nanos {
-    disk.submit(at, Command { op, lbn: page * 8, sectors: pages * 8, tag: 0 }).expect("on the disk");
+fn serve(disk: &mut SimulatedDisk, op: DiskOp, at: Nanos, page: u64, pages: u32) -> Nanos {
+    disk.submit(at, DiskCommand { op, lbn: page * 8, sectors: pages * 8, tag: 0 }).expect("on the disk");
     disk.complete().expect("a completion").0
 }
 
 #[test]
 fn one_disk_is_the_disk() {
-    for scheduler in Scheduler::ALL {
+    for scheduler in DiskScheduler::ALL {
         let geometry = geometry(RaidLevel::Raid0, 1, CHUNK, DISK_PAGES);
         let mut array = of_disks(&geometry, scheduler, StepTimes::default());
         let mut alone = disk(scheduler);
@@ -63,7 +63,7 @@ fn one_disk_is_the_disk() {
                 of_disk.insert(tag, done);
             }
             let op = if write { DiskOp::Write } else { DiskOp::Read };
-            let command = Command { op, lbn: page * 8, sectors: pages as u32 * 8, tag };
+            let command = DiskCommand { op, lbn: page * 8, sectors: pages as u32 * 8, tag };
             alone.submit(at, command).expect("on the disk");
         }
         while array.is_busy() {
@@ -79,7 +79,7 @@ fn one_disk_is_the_disk() {
     }
 }
 
-fn collect(array: &mut Executor<Box<dyn ServedTier>>, into: &mut BTreeMap<u64, Nanos>) {
+fn collect(array: &mut VirtualExecutor<Box<dyn ServedTier>>, into: &mut BTreeMap<u64, Nanos>) {
     while let Some(notice) = array.next_notice() {
         if let HostNotice::Acked { tag, ok: true } = notice {
             into.insert(tag, array.now());
@@ -87,7 +87,7 @@ fn collect(array: &mut Executor<Box<dyn ServedTier>>, into: &mut BTreeMap<u64, N
     }
 }
 
-fn collect_until(array: &mut Executor<Box<dyn ServedTier>>, at: Nanos, into: &mut BTreeMap<u64, Nanos>) {
+fn collect_until(array: &mut VirtualExecutor<Box<dyn ServedTier>>, at: Nanos, into: &mut BTreeMap<u64, Nanos>) {
     while array.next_event().is_some_and(|(next, _)| next <= at) {
         array.step();
         collect(array, into);
@@ -104,7 +104,7 @@ fn a_small_write_takes_the_slower_read_and_a_rotation_more() {
         let place = geometry.locate(page);
         let row = geometry.row(place.stripe, place.row_in_chunk).0;
         let at = Nanos(random.below(1_000_000_000));
-        let mut array = of_disks(&geometry, Scheduler::CLook, StepTimes::default());
+        let mut array = of_disks(&geometry, DiskScheduler::CLook, StepTimes::default());
         submit_at(&mut array, at, host(0, HostOp::Write, page, 1));
         let done = answered(&mut array, 0);
         // Both disks are alike and idle: they read the row at the same time, and write it when it
@@ -122,7 +122,7 @@ fn a_small_write_a_third_of_the_stroke_away() {
     // third of the stroke the curve takes 8.98 ms. The rotational waits are averaged over all
     // angles.
     let (geometry, profile) = (geometry(RaidLevel::Raid5, 5, CHUNK, DISK_PAGES), DiskProfile::tb1_7200());
-    let places = disk(Scheduler::CLook).geometry().clone();
+    let places = disk(DiskScheduler::CLook).geometry().clone();
     let third = (0..DISK_PAGES)
         .step_by(1 << 14)
         .find(|row| places.locate(row * 8).is_some_and(|place| u64::from(place.cylinder) >= profile.cylinders() / 3));
@@ -131,7 +131,7 @@ fn a_small_write_a_third_of_the_stroke_away() {
     let sum: u64 = (0..angles)
         .map(|i| {
             let at = Nanos(profile.rotation.0 * i / angles);
-            let mut array = of_disks(&geometry, Scheduler::CLook, StepTimes::default());
+            let mut array = of_disks(&geometry, DiskScheduler::CLook, StepTimes::default());
             submit_at(&mut array, at, host(0, HostOp::Write, page, 1));
             (answered(&mut array, 0) - at).0
         })
@@ -151,13 +151,14 @@ fn disks_that_are_not_alike_write_when_the_slower_one_has_read() {
         let row = geometry.row(place.stripe, place.row_in_chunk).0;
         let controller = destage_cache::serve("none", &config(&geometry), 0).expect("an array");
         let phase = |member: u8| Nanos(profile.rotation.0 * u64::from(member) / 5);
-        let devices = (0..5).map(|member| Device::disk(disk(Scheduler::CLook), PAGE, phase(member))).collect();
-        let mut array = Executor::new(controller, shape(&geometry), 4096, devices, StepTimes::default());
+        let devices =
+            (0..5).map(|member| VirtualDevice::disk(disk(DiskScheduler::CLook), PAGE, phase(member))).collect();
+        let mut array = VirtualExecutor::new(controller, shape(&geometry), 4096, devices, StepTimes::default());
         submit_at(&mut array, Nanos::ZERO, host(0, HostOp::Write, page, 1));
         let done = answered(&mut array, 0);
         let mut pair = [place.column, geometry.p_column()].map(|column| {
             let member = geometry.device(place.stripe, column);
-            (disk(Scheduler::CLook), phase(member.0))
+            (disk(DiskScheduler::CLook), phase(member.0))
         });
         let reads = pair.each_mut().map(|(disk, phase)| serve(disk, DiskOp::Read, *phase, row, 1) - *phase);
         let read = reads[0].max(reads[1]);
@@ -171,7 +172,7 @@ fn a_full_stripe_reads_nothing() {
     let geometry = geometry(RaidLevel::Raid5, 5, CHUNK, DISK_PAGES);
     // The intent comes before, and there is nothing to hide it behind.
     let times = StepTimes { nv_note: Nanos(2_500), ..StepTimes::default() };
-    let mut array = of_disks(&geometry, Scheduler::CLook, times);
+    let mut array = of_disks(&geometry, DiskScheduler::CLook, times);
     let stripe = 123_456;
     submit_at(&mut array, Nanos(5), host(0, HostOp::Write, stripe * 64, 64));
     let done = answered(&mut array, 0);
@@ -184,12 +185,13 @@ fn a_full_stripe_reads_nothing() {
 #[test]
 fn a_mirror_reads_one_copy_and_writes_all() {
     let geometry = geometry(RaidLevel::Raid1, 3, 1, DISK_PAGES);
-    let mut array = of_disks(&geometry, Scheduler::CLook, StepTimes::default());
+    let mut array = of_disks(&geometry, DiskScheduler::CLook, StepTimes::default());
     submit_at(&mut array, Nanos(9), host(0, HostOp::Read, 5_000_000, 1));
     assert_eq!(answered(&mut array, 0), alone(DiskOp::Read, Nanos(9), 5_000_000, 1));
     let reads: Vec<_> = (0..3).map(|dev| array.device_counters(Dev(dev)).reads).collect();
     assert_eq!(reads.iter().sum::<u64>(), 1);
-    let mut array = of_disks(&geometry, Scheduler::CLook, StepTimes { nv_note: Nanos::ZERO, ..StepTimes::default() });
+    let mut array =
+        of_disks(&geometry, DiskScheduler::CLook, StepTimes { nv_note: Nanos::ZERO, ..StepTimes::default() });
     submit_at(&mut array, Nanos(9), host(0, HostOp::Write, 5_000_000, 8));
     // Eight fragments, which leave as one command for each disk.
     assert_eq!(answered(&mut array, 0), alone(DiskOp::Write, Nanos(9), 5_000_000, 8));
@@ -203,7 +205,7 @@ fn a_mirror_reads_one_copy_and_writes_all() {
 fn without_merging_each_step_is_a_command() {
     let geometry = geometry(RaidLevel::Raid1, 2, 1, DISK_PAGES);
     let times = StepTimes { nv_note: Nanos::ZERO, merge_pages: 1, ..StepTimes::default() };
-    let mut array = of_disks(&geometry, Scheduler::CLook, times);
+    let mut array = of_disks(&geometry, DiskScheduler::CLook, times);
     submit_at(&mut array, Nanos::ZERO, host(0, HostOp::Write, 0, 8));
     let done = answered(&mut array, 0);
     assert_eq!(array.device_counters(Dev(1)).writes, 8);
@@ -217,9 +219,9 @@ fn a_hit_takes_what_the_ssd_takes() {
     let geometry = geometry(RaidLevel::Raid5, 4, CHUNK, 1024);
     let controller = destage_cache::serve("write-through", &config(&geometry), 512).expect("a cache");
     let times = FixedTimes { read: Nanos(8_000_000), write: Nanos(9_000_000), ..FixedTimes::default() };
-    let mut devices: Vec<_> = (0..4).map(|_| Device::fixed(times, 1024)).collect();
-    devices.push(Device::new_ssd(ssd_shape(small_ssd()), StartState::Full));
-    let mut array = Executor::new(controller, shape(&geometry), 4096, devices, StepTimes::default());
+    let mut devices: Vec<_> = (0..4).map(|_| VirtualDevice::fixed(times, 1024)).collect();
+    devices.push(VirtualDevice::new_ssd(ssd_shape(small_ssd()), StartState::Full));
+    let mut array = VirtualExecutor::new(controller, shape(&geometry), 4096, devices, StepTimes::default());
     submit_at(&mut array, Nanos::ZERO, host(0, HostOp::Read, 7, 1));
     assert_eq!(answered(&mut array, 0), times.read, "the fill comes after the answer");
     let later = Nanos(1_000_000_000);
@@ -266,9 +268,9 @@ fn what_the_nvram_and_computing_cost() {
     let times = FixedTimes { read: Nanos(1_000), write: Nanos(2_000), other: Nanos(300), page: Nanos(10) };
     // Free notes: two reads, two writes.
     let controller = destage_cache::serve("none", &config(&geometry), 0).expect("an array");
-    let devices = (0..5).map(|_| Device::fixed(times, 1024)).collect();
+    let devices = (0..5).map(|_| VirtualDevice::fixed(times, 1024)).collect();
     let costs = StepTimes { nv_note: Nanos(50_000), compute: Nanos(7_000), ..StepTimes::default() };
-    let mut dear = Executor::new(controller, shape(&geometry), 4096, devices, costs);
+    let mut dear = VirtualExecutor::new(controller, shape(&geometry), 4096, devices, costs);
     submit_at(&mut dear, Nanos::ZERO, host(0, HostOp::Write, 0, 1));
     let mut cheap = of_fixed(&geometry, times);
     submit_at(&mut cheap, Nanos::ZERO, host(0, HostOp::Write, 0, 1));

@@ -3,7 +3,7 @@
 use destage_plan::Request;
 use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
-use destage_sim::input::Warmup;
+use destage_sim::input::WarmupPart;
 
 use crate::arrays::{PAGE, experiment, mixed, run_one};
 use crate::in_memory::{read, write};
@@ -61,7 +61,7 @@ fn what_is_owed_at_the_end_is_told() {
         assert_eq!((result.traffic.late_parity_writes, result.traffic.parity_writes), (0, 4), "{policy}");
         // What was left behind before the measured part is there in it, but was not left in it.
         let mut experiment = caching(policy, RaidLevel::Raid6, 5);
-        experiment.host.warmup = Warmup::Requests(3);
+        experiment.host.warmup = WarmupPart::Requests(3);
         let mut requests = written_again();
         for (time, rows) in [(3_000, 0), (20, 1)] {
             requests[3] = read(time * 1000, 900, 1);
@@ -121,7 +121,7 @@ fn sums_agree_with_each_other() {
         if policy.starts_with("ggc") {
             experiment.member = experiment.cache_device.clone();
         }
-        for warmup in [Warmup::None, Warmup::Requests(300)] {
+        for warmup in [WarmupPart::None, WarmupPart::Requests(300)] {
             experiment.host.warmup = warmup;
             let result = run_one(&experiment, &mixed(7, 1500, 400, 2_000_000));
             let debt = result.parity_debt.as_ref().expect("it leaves parity behind");
@@ -135,7 +135,7 @@ fn sums_agree_with_each_other() {
             let t = &result.traffic;
             assert!(t.late_data_reads <= t.data_reads && t.late_parity_reads <= t.parity_reads);
             assert!(t.late_parity_writes < t.parity_writes && t.delayed_writes > 0);
-            if warmup == Warmup::None {
+            if warmup == WarmupPart::None {
                 assert!(debt.rows_left >= debt.rows_owed && debt.rows_left > 0);
                 // A row that is written with its parity before its turn comes needs no cleaning.
                 let parities = if level == RaidLevel::Raid6 { 2 } else { 1 };

@@ -2,7 +2,9 @@
 
 use destage_plan::{Dev, Nanos, Request};
 use destage_raid::RaidLevel;
-use destage_sim::array::{ArrayExperiment, ArrayHost, ArrayResult, DeviceSetup, FixedTimes, Injection, InjectionKind};
+use destage_sim::array::{
+    ArrayExperiment, ArrayHost, ArrayResult, DeviceInjection, DeviceSetup, FixedTimes, InjectionKind,
+};
 use destage_sim::input::HostModel;
 
 use crate::arrays::{PAGE, experiment, mixed, run_one};
@@ -39,8 +41,10 @@ fn steps_wait_for_the_journal_and_share_its_next_page() {
     assert_eq!((result.nvram.journal_writes, written(&result)), (2, 2));
     let longest = result.response.as_ref().and_then(|response| response.write.as_ref()).expect("writes").max;
     assert!((190_000..200_000).contains(&longest), "{longest}: of the second, until both pages are there");
-    let through_nvram =
-        ArrayExperiment { service: destage_sim::array::Service { journal: None, ..experiment.service }, ..experiment };
+    let through_nvram = ArrayExperiment {
+        service: destage_sim::array::ArrayService { journal: None, ..experiment.service },
+        ..experiment
+    };
     let result = run_one(&through_nvram, &[write(0, 0, 1), write(10, 48, 1), write(20, 96, 1)]);
     assert_eq!((result.nvram.journal_writes, written(&result)), (0, 0));
 }
@@ -90,6 +94,6 @@ fn what_cannot_be_journaled_is_refused() {
     let small = error(&journaled("write-around", 16));
     assert!(small.contains("nvram.journal = 65536 B") && small.contains("it takes at least"), "{small}");
     let mut failing = journaled("kdd", 1 << 14);
-    failing.injections = vec![Injection { at: Nanos(1), dev: Dev(4), kind: InjectionKind::Fail }];
+    failing.injections = vec![DeviceInjection { at: Nanos(1), dev: Dev(4), kind: InjectionKind::Fail }];
     assert!(error(&failing).contains("it has the journal that stands in for the NVRAM"));
 }

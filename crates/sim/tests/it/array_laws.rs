@@ -3,9 +3,9 @@
 use destage_plan::{Nanos, Op, PageNo, Request};
 use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
-use destage_sim::disk::Scheduler;
-use destage_sim::experiment::Capacity;
-use destage_sim::input::{HostModel, Subpage, TrimMode, Warmup};
+use destage_sim::disk::DiskScheduler;
+use destage_sim::experiment::DeviceCapacity;
+use destage_sim::input::{HostModel, SubpageWrites, TrimMode, WarmupPart};
 use destage_sim::measure::LatencySummary;
 use destage_sim::ssd::{Ssd, StartState};
 use proptest::prelude::*;
@@ -115,12 +115,12 @@ proptest! {
         let mut experiment = experiment(level, members, &["none", "write-through:ways=16"]);
         if on_disks {
             experiment.member = disks();
-            experiment.schedulers = Scheduler::ALL.to_vec();
+            experiment.schedulers = DiskScheduler::ALL.to_vec();
         }
         if let Some(depth) = closed {
             experiment.host.host = HostModel::Closed { depth };
         }
-        experiment.host.subpage = if exact { Subpage::Rmw } else { Subpage::Promote };
+        experiment.host.subpage = if exact { SubpageWrites::Rmw } else { SubpageWrites::Promote };
         experiment.host.trim = if ignore_trim { TrimMode::Ignore } else { TrimMode::Honour };
         experiment.service.depth = depth;
         experiment.service.times.merge_pages = merge;
@@ -289,7 +289,7 @@ fn a_rebuild_of_disks_fills_what_the_trace_uses() {
     let mut experiment = experiment(RaidLevel::Raid5, 4, &["none"]);
     experiment.member = disks();
     experiment.array.member_bytes = None;
-    experiment.replay.capacity = Capacity::Fit;
+    experiment.replay.capacity = DeviceCapacity::Fit;
     experiment.injections = vec![fail(1, Nanos(1_000_000_000)), replace(1, Nanos(2_000_000_000))];
     let rebuilt = |experiment: &ArrayExperiment, requests: &[Request]| {
         let result = run_one(experiment, requests);
@@ -308,7 +308,7 @@ fn a_rebuild_of_disks_fills_what_the_trace_uses() {
     // Whoever says how large the members are has all of that rebuilt.
     experiment.array.member_bytes = Some(1024 * PAGE);
     assert_eq!(rebuilt(&experiment, &near[..1]), 1_024);
-    experiment.replay.capacity = Capacity::Given;
+    experiment.replay.capacity = DeviceCapacity::Given;
     assert_eq!(rebuilt(&experiment, &near[..1]), 1_024);
 }
 
@@ -332,11 +332,11 @@ fn a_warm_up_until_a_time_goes_by_the_clock_of_the_simulation() {
         let requests: Vec<_> = (0..30).map(|i| read(i * gap, i, 1)).collect();
         let mut experiment = experiment(RaidLevel::Raid0, 1, &["none"]);
         experiment.host.host = HostModel::Closed { depth: 1 };
-        experiment.host.warmup = Warmup::Time(Nanos(1_000_000));
+        experiment.host.warmup = WarmupPart::Time(Nanos(1_000_000));
         let result = run_one(&experiment, &requests);
         assert_eq!((result.context.warmup_requests, result.counters.requests), (10, 20));
         assert_eq!(result.series.start, 1_020_000);
-        experiment.host.warmup = Warmup::Time(Nanos(4_000_000));
+        experiment.host.warmup = WarmupPart::Time(Nanos(4_000_000));
         assert!(try_run(&experiment, 1, &requests).is_err_and(|error| error.to_string().contains("warmup")));
     }
 }
@@ -396,7 +396,7 @@ fn a_lost_cache_costs_hits_only() {
 fn the_same_on_any_number_of_threads() {
     let mut experiment = experiment(RaidLevel::Raid6, 5, &["none", "write-through", "write-through:ways=8"]);
     experiment.member = disks();
-    experiment.schedulers = Scheduler::ALL.to_vec();
+    experiment.schedulers = DiskScheduler::ALL.to_vec();
     experiment.caches = vec![64 * PAGE, 256 * PAGE];
     experiment.injections = vec![fail(1, Nanos(500_000_000)), replace(1, Nanos(1_500_000_000))];
     let requests = mixed(11, 1_000, 3_000, 3_000_000);
@@ -426,7 +426,7 @@ fn an_overloaded_array_is_saturated_and_ends() {
 fn a_warm_up_is_not_measured() {
     let requests: Vec<_> = (0..300).map(|i| read(i * 5_000, i % 100, 1)).collect();
     let mut experiment = experiment(RaidLevel::Raid5, 4, &["write-through"]);
-    experiment.host.warmup = Warmup::Requests(100);
+    experiment.host.warmup = WarmupPart::Requests(100);
     let result = run_one(&experiment, &requests);
     assert_eq!((result.context.warmup_requests, result.counters.requests), (100, 200));
     let cache = result.cache.as_ref().expect("a cache");
@@ -434,7 +434,7 @@ fn a_warm_up_is_not_measured() {
     assert_eq!(result.traffic.data_reads, 0);
     assert_eq!(result.devices[..4].iter().map(|d| d.counters.commands).sum::<u64>(), 0);
     sound(&experiment, &result, 300);
-    experiment.host.warmup = Warmup::Requests(301);
+    experiment.host.warmup = WarmupPart::Requests(301);
     assert!(try_run(&experiment, 1, &requests).is_err_and(|error| error.to_string().contains("warmup")));
 }
 
@@ -463,7 +463,7 @@ fn sectors_are_merged_only_where_asked() {
     let requests = [sectors(4, 24)];
     let promoted = run_one(&experiment, &requests);
     assert_eq!((promoted.steps.merge, promoted.traffic.data_reads, promoted.traffic.data_writes), (0, 0, 4));
-    experiment.host.subpage = Subpage::Rmw;
+    experiment.host.subpage = SubpageWrites::Rmw;
     let exact = run_one(&experiment, &requests);
     assert_eq!((exact.steps.merge, exact.traffic.data_reads, exact.traffic.data_writes), (2, 2, 4));
 }

@@ -18,7 +18,7 @@ use destage_cache::{CacheMedium, HostCacheSpec, all_host_caches_of};
 use destage_plan::{Nanos, Op, Request};
 use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceCounters, DeviceSetup};
-use destage_sim::input::{HostModel, Subpage};
+use destage_sim::input::{HostModel, SubpageWrites};
 use destage_sim::ssd::{SsdConfig, StartState};
 
 use crate::arrays::{Random, disks, experiment, mixed, run_one, small_ssd};
@@ -120,7 +120,7 @@ fn what_is_counted_twice_is_counted_alike() {
                     }
                     experiment.host.per_volume = true;
                     experiment.host.drain = random.below(2) == 0;
-                    experiment.host.subpage = [Subpage::Promote, Subpage::Rmw][random.below(2) as usize];
+                    experiment.host.subpage = [SubpageWrites::Promote, SubpageWrites::Rmw][random.below(2) as usize];
                     if random.below(2) == 0 {
                         experiment.host.host = HostModel::Closed { depth: 1 + random.below(32) as u32 };
                     }

@@ -3,7 +3,7 @@
 
 use destage_plan::{Nanos, Request};
 use destage_raid::RaidLevel;
-use destage_sim::input::{LbaOverflow, Warmup};
+use destage_sim::input::{LbaOverflow, WarmupPart};
 use destage_sim::measure::VolumeResult;
 
 use crate::arrays;
@@ -23,7 +23,7 @@ fn arrays_have_the_requests_and_response_times_of_volumes() {
     let requests = workload();
     let mut experiment = arrays::experiment(RaidLevel::Raid5, 4, &["none", "write-through"]);
     experiment.replay.lba_overflow = LbaOverflow::Wrap;
-    for warmup in [Warmup::None, Warmup::Requests(500)] {
+    for warmup in [WarmupPart::None, WarmupPart::Requests(500)] {
         experiment.host.warmup = warmup;
         experiment.host.per_volume = false;
         let plain = arrays::run(&experiment, &requests);

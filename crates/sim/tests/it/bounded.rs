@@ -4,9 +4,9 @@
 use destage_plan::{Nanos, PageGeometry, Request};
 use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
-use destage_sim::buffer::{DeviceConfig, Experiment, RunResult};
-use destage_sim::input::{HostModel, Warmup};
-use destage_sim::measure::{RunContext, Saturation, SeriesBin};
+use destage_sim::buffer::{BufferExperiment, DeviceConfig, RunResult};
+use destage_sim::input::{HostModel, WarmupPart};
+use destage_sim::measure::{RunContext, SaturationCause, SeriesBin};
 use destage_sim::ssd::{SsdConfig, StartState};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -21,7 +21,7 @@ const PROGRAM: u64 = 200;
 const READ: u64 = 102;
 
 /// Makes no buffer over an SSD of one element, which programs one page after the other.
-fn ssd(host: HostModel) -> Experiment {
+fn ssd(host: HostModel) -> BufferExperiment {
     let config = SsdConfig {
         elements: 1,
         planes: 1,
@@ -109,22 +109,22 @@ fn what_is_held_up_in_the_warm_up_is_not_counted() {
     let reads = writes.map(|write| Request { op: destage_plan::Op::Read, ..write });
     // The burst is the warm-up: what is measured begins at 5,200 or 5,102, by simulated time.
     let mut buffer = ssd(bounded(2));
-    buffer.run.warmup = Warmup::Requests(3);
+    buffer.run.warmup = WarmupPart::Requests(3);
     let result = in_memory::run_one(&buffer, &writes);
     assert_eq!((of_buffer(&result), result.series.start), ((200 + 400, 400, Some(0)), 5_200 * US));
     assert!((result.requests_per_second.expect("time passed") - 2.0 / 400e-6).abs() < 1e-6);
     let mut members = array(bounded(2));
-    members.host.warmup = Warmup::Requests(3);
+    members.host.warmup = WarmupPart::Requests(3);
     let result = arrays::run_one(&members, &reads);
     assert_eq!((of_array(&result), result.series.start), ((3 * READ, 2 * READ, Some(0)), (5_000 + READ) * US));
     // The warm-up ends in the burst: the second request is the first that counts, and the third waits.
-    buffer.run.warmup = Warmup::Requests(1);
+    buffer.run.warmup = WarmupPart::Requests(1);
     assert_eq!(of_buffer(&in_memory::run_one(&buffer, &writes)).2, Some(200));
-    members.host.warmup = Warmup::Requests(1);
+    members.host.warmup = WarmupPart::Requests(1);
     assert_eq!(of_array(&arrays::run_one(&members, &reads)).2, Some(READ));
     // Over an array a time is one of the simulation: with one outstanding the third read comes at 204 µs.
     members.host.host = bounded(1);
-    members.host.warmup = Warmup::Time(Nanos(150 * US));
+    members.host.warmup = WarmupPart::Time(Nanos(150 * US));
     assert_eq!(arrays::run_one(&members, &reads).context.warmup_requests, 2);
 }
 
@@ -142,7 +142,7 @@ fn an_overload_holds_up_the_trace_for_good() {
     // A queue that grows to the end without filling is as much a result as in an open loop: none.
     let more: Vec<_> = (0..40_000).map(|i| write(i * 190, i % 1_000, 1)).collect();
     let result = in_memory::run_one(&ssd(bounded(60_000)), &more);
-    assert!(matches!(result.saturated, Some(Saturation::Growing { .. })), "{:?}", result.saturated);
+    assert!(matches!(result.saturated, Some(SaturationCause::Growing { .. })), "{:?}", result.saturated);
     let result = in_memory::run_one(&ssd(bounded(32)), &more);
     assert_eq!(result.saturated, None);
 }
@@ -208,7 +208,7 @@ fn bytes(result: &impl serde::Serialize, also_without: &[&str]) -> String {
 }
 
 /// Makes a buffer over a small SSD that collects, whose queue is bounded or not.
-fn collecting(host: HostModel, queue_depth: Option<u32>) -> Experiment {
+fn collecting(host: HostModel, queue_depth: Option<u32>) -> BufferExperiment {
     let geometry = PageGeometry::new(arrays::PAGE, 64).expect("a geometry");
     let device = DeviceConfig::Ssd(SsdConfig { queue_depth, ..arrays::small_ssd() }, StartState::Full);
     let mut lru = in_memory::experiment(&["lru"], &[64 * arrays::PAGE], geometry, device);
@@ -242,7 +242,7 @@ proptest! {
         warmup in prop::option::of(1..200_u64),
     ) {
         let requests = mixed::mixed(seed, 300, 400, Nanos(gap));
-        let warmup = warmup.map_or(Warmup::None, Warmup::Requests);
+        let warmup = warmup.map_or(WarmupPart::None, WarmupPart::Requests);
         let of = |host| {
             let mut lru = collecting(host, queue_depth);
             lru.run.warmup = warmup;
@@ -270,7 +270,7 @@ proptest! {
         warmup in prop::option::of(1..200_u64),
     ) {
         let requests = mixed::mixed(seed, 300, 400, Nanos::ZERO);
-        let warmup = warmup.map_or(Warmup::None, Warmup::Requests);
+        let warmup = warmup.map_or(WarmupPart::None, WarmupPart::Requests);
         let of = |host| {
             let mut lru = collecting(host, queue_depth);
             lru.run.warmup = warmup;

@@ -6,7 +6,7 @@
 use destage_plan::{Element, Nanos, PageGeometry, PageNo, Quota};
 use destage_policy::buffer::DeviceView;
 use destage_sim::ssd::{
-    Allocation, CollectionPoint, ElementCounters, PageStates, Ssd, SsdConfig, SsdShape, StartState,
+    CollectionPoint, ElementCounters, PageAllocation, PageStates, Ssd, SsdConfig, SsdShape, StartState,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -340,7 +340,7 @@ fn soak() -> u32 {
 fn channels(elements: u32) -> SsdConfig {
     SsdConfig {
         elements,
-        allocation: Allocation::Channels,
+        allocation: PageAllocation::Channels,
         planes: 2,
         blocks_per_plane: 16,
         reserve_bp: 2500,
@@ -473,7 +473,7 @@ fn start_states() {
 /// Random order on a striped SSD too: every exported page once.
 #[test]
 fn a_striped_ssd_can_be_filled_at_random() {
-    let config = SsdConfig { allocation: Allocation::Static, ..channels(3) };
+    let config = SsdConfig { allocation: PageAllocation::Static, ..channels(3) };
     let shape = SsdShape::new(config, PageGeometry::new(4096, 4).expect("a geometry")).expect("a shape");
     let pages = shape.host_pages;
     let mut ssd = Ssd::new(shape, StartState::Random { seed: 1 });

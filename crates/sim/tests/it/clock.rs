@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::io::Cursor;
 
 use destage_plan::{Nanos, PageGeometry, Request};
-use destage_sim::buffer::{DeviceConfig, Experiment, RunResult};
-use destage_sim::experiment::Input;
-use destage_sim::input::{HostModel, Speed};
-use destage_sim::measure::Severity;
+use destage_sim::buffer::{BufferExperiment, DeviceConfig, RunResult};
+use destage_sim::experiment::OpenedInput;
+use destage_sim::input::{HostModel, PlaySpeed};
+use destage_sim::measure::FindingSeverity;
 use destage_sim::ssd::{SsdConfig, StartState};
 use destage_trace::{OpenOptions, open_stream};
 
@@ -24,7 +24,7 @@ fn recorded(count: u64, at: impl Fn(u64) -> u64) -> String {
     })
 }
 
-fn over_an_ssd() -> Experiment {
+fn over_an_ssd() -> BufferExperiment {
     let geometry = PageGeometry::new(4096, 64).expect("pages");
     let device = DeviceConfig::Ssd(SsdConfig::default(), StartState::Full);
     let mut lru = experiment(&["lru"], &[1 << 20], geometry, device);
@@ -32,18 +32,18 @@ fn over_an_ssd() -> Experiment {
     lru
 }
 
-fn simulated(experiment: &Experiment, text: &str) -> RunResult {
+fn simulated(experiment: &BufferExperiment, text: &str) -> RunResult {
     let mut open = || {
         let bytes = Cursor::new(text.as_bytes().to_vec());
         let options = OpenOptions { format: Some("rq-csv".parse().expect("a format")), lenient: false };
         let trace = open_stream("memory", Box::new(bytes), None, &options).expect("a trace");
-        Ok(Input { source: Box::new(trace), format: "rq-csv".into() })
+        Ok(OpenedInput { source: Box::new(trace), format: "rq-csv".into() })
     };
     let mut report = experiment.run(ONE_THREAD, &mut open, &|_| {}).expect("the experiment is sound");
     report.results.remove(0)
 }
 
-fn findings(run: &RunResult) -> Vec<(&str, Severity, &str)> {
+fn findings(run: &RunResult) -> Vec<(&str, FindingSeverity, &str)> {
     let all = run
         .context
         .findings
@@ -60,7 +60,7 @@ fn a_clock_that_wraps_goes_on() {
     let right = simulated(&over_an_ssd(), &recorded(6_000, clock));
     let wrapped = simulated(&over_an_ssd(), &recorded(6_000, |n| clock(n) % (1 << 32)));
     assert_eq!(findings(&right), []);
-    let [("clock-wrapped", Severity::Note, message)] = findings(&wrapped)[..] else {
+    let [("clock-wrapped", FindingSeverity::Note, message)] = findings(&wrapped)[..] else {
         panic!("{:?}", findings(&wrapped));
     };
     assert!(
@@ -80,7 +80,7 @@ fn a_clock_that_jumps_back_makes_response_times_void() {
     for (text, by, first) in [(joined, "2.999 s", "3,001"), (set_back, "3600 s", "3,001")] {
         let run = simulated(&over_an_ssd(), &text);
         let found = findings(&run);
-        let [("clock-jumps", Severity::Void, message)] = found[..] else { panic!("{found:?}") };
+        let [("clock-jumps", FindingSeverity::Void, message)] = found[..] else { panic!("{found:?}") };
         assert!(message.contains(&format!("are up to {by} earlier")), "{message}");
         assert!(message.contains(&format!("from request {first} on")), "{message}");
         let mend =
@@ -93,10 +93,10 @@ fn a_clock_that_jumps_back_makes_response_times_void() {
         let mut closed = over_an_ssd();
         closed.run.host = HostModel::Closed { depth: 4 };
         let run = simulated(&closed, &text);
-        assert!(matches!(findings(&run)[..], [("reversed", Severity::Note, _)]), "{:?}", findings(&run));
+        assert!(matches!(findings(&run)[..], [("reversed", FindingSeverity::Note, _)]), "{:?}", findings(&run));
         // The jump is told in the trace's time however fast it is played.
         let mut fast = over_an_ssd();
-        fast.replay.speed = Speed { times: 4, per: 1 };
+        fast.replay.speed = PlaySpeed { times: 4, per: 1 };
         assert!(findings(&simulated(&fast, &text))[0].2.contains(&format!("up to {by} earlier")));
     }
 }
@@ -105,7 +105,7 @@ fn a_clock_that_jumps_back_makes_response_times_void() {
 #[test]
 fn short_logs_that_were_joined_are_seen_too() {
     let run = simulated(&over_an_ssd(), &recorded(6_000, |n| n % 2_000 * 100));
-    assert!(matches!(findings(&run)[..], [("clock-jumps", Severity::Void, _)]), "{:?}", findings(&run));
+    assert!(matches!(findings(&run)[..], [("clock-jumps", FindingSeverity::Void, _)]), "{:?}", findings(&run));
 }
 
 #[test]
@@ -114,12 +114,12 @@ fn what_recorders_reorder_is_a_note() {
     let late = |n: u64| if n.is_multiple_of(3) { n * 1_000 } else { n * 1_000 + 20_000 };
     for text in [recorded(6_000, late), recorded(6_000, |n| (1 + n % 2) * SECOND)] {
         let run = simulated(&over_an_ssd(), &text);
-        assert!(matches!(findings(&run)[..], [("reversed", Severity::Note, _)]), "{:?}", findings(&run));
+        assert!(matches!(findings(&run)[..], [("reversed", FindingSeverity::Note, _)]), "{:?}", findings(&run));
     }
     // One request that is far off weakens, and makes nothing void.
     let one = recorded(6_000, |n| if n == 4_000 { 100 } else { n * 1_000 });
     let run = simulated(&over_an_ssd(), &one);
-    assert!(matches!(findings(&run)[..], [("clock-jumps", Severity::Weak, _)]), "{:?}", findings(&run));
+    assert!(matches!(findings(&run)[..], [("clock-jumps", FindingSeverity::Weak, _)]), "{:?}", findings(&run));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn moves_are_counted_by_how_far_and_how_often() {
     let run = run_one(&over_an_ssd(), &times.map(request));
     assert_eq!(run.context.input.reversed_requests, 3);
     let [(kind, severity, message)] = findings(&run)[..] else { panic!("{:?}", findings(&run)) };
-    assert_eq!((kind, severity), ("clock-jumps", Severity::Weak));
+    assert_eq!((kind, severity), ("clock-jumps", FindingSeverity::Weak));
     assert!(
         message.starts_with("3 of 5 requests (60 %) are up to 3.000 s earlier than one before them, from request 2 on")
     );

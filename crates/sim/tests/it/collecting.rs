@@ -8,7 +8,7 @@ use destage_plan::{
 };
 use destage_raid::RaidLevel;
 use destage_sim::array::{
-    ArrayExperiment, ArrayResult, Device, DeviceSetup, Executor, FixedTimes, SetupError, StepTimes,
+    ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes, SetupError, StepTimes, VirtualDevice, VirtualExecutor,
 };
 use destage_sim::ssd::{Ftl, ModernDesign, Ssd, SsdConfig, SsdShape, StartState};
 
@@ -62,12 +62,12 @@ impl Controller for Probe {
     }
 }
 
-fn probe(devices: Vec<Device>, quota: Quota) -> (Executor<Probe>, Arc<Mutex<Heard>>) {
+fn probe(devices: Vec<VirtualDevice>, quota: Quota) -> (VirtualExecutor<Probe>, Arc<Mutex<Heard>>) {
     let heard = Arc::<Mutex<Heard>>::default();
     let pages = devices[0].pages();
     let shape = Shape::new(PAGE, 512, pages, pages, pages).expect("a shape");
     let probe = Probe { heard: Arc::clone(&heard), frags: Vec::new(), quota };
-    (Executor::new(probe, shape, 64, devices, StepTimes::default()), heard)
+    (VirtualExecutor::new(probe, shape, 64, devices, StepTimes::default()), heard)
 }
 
 /// 2 elements of 64 blocks that program a page in 200 µs.
@@ -75,8 +75,8 @@ fn config() -> SsdConfig {
     SsdConfig { transfer_ps_per_byte: 0, summary_page: false, ..small_ssd() }
 }
 
-fn ssd(config: SsdConfig) -> Device {
-    Device::new_ssd(ssd_shape(config), StartState::Full)
+fn ssd(config: SsdConfig) -> VirtualDevice {
+    VirtualDevice::new_ssd(ssd_shape(config), StartState::Full)
 }
 
 /// Overwrites pages of an SSD; those of both elements in turn.
@@ -123,7 +123,7 @@ fn what_nobody_writes_to_collects_when_it_is_told_to_and_tells_so() {
     overwrite(&mut aged, 0..512);
     let busy = aged.idle_at();
     let free = aged.total_free_blocks();
-    let (mut executor, heard) = probe(vec![ssd(config()), Device::ssd(aged)], Quota::Blocks(3));
+    let (mut executor, heard) = probe(vec![ssd(config()), VirtualDevice::ssd(aged)], Quota::Blocks(3));
     submit_at(&mut executor, busy, host(0, HostOp::Flush, 0, 0));
     // Each element erases three blocks that hold nothing, one after the other.
     let erase = config().erase;
@@ -190,7 +190,7 @@ fn what_comes_near_to_the_threshold_says_so_once() {
 #[test]
 fn disks_and_log_blocks_are_no_collectors() {
     let log_blocks = SsdConfig { ftl: Ftl::Fast, stride: 64, ..config() };
-    let fixed = Device::fixed(FixedTimes::default(), 1024);
+    let fixed = VirtualDevice::fixed(FixedTimes::default(), 1024);
     let (_, heard) = probe(vec![ssd(config()), fixed, ssd(log_blocks), ssd(config())], Quota::Watermark);
     let collectors = heard.lock().expect("nobody panics over it").collectors;
     assert_eq!(collectors.iter().collect::<Vec<_>>(), [Dev(0), Dev(3)]);
@@ -202,7 +202,7 @@ fn requests_that_wait_for_a_collection_are_noted() {
     let mut aged = Ssd::new(ssd_shape(config()), StartState::Full);
     overwrite(&mut aged, 0..512);
     let begin = aged.idle_at();
-    let (mut executor, _) = probe(vec![ssd(config()), Device::ssd(aged)], Quota::Blocks(1));
+    let (mut executor, _) = probe(vec![ssd(config()), VirtualDevice::ssd(aged)], Quota::Blocks(1));
     executor.note_collections();
     submit_at(&mut executor, begin, host(0, HostOp::Flush, 0, 0));
     submit_at(&mut executor, begin + Nanos(500_000), host(1, HostOp::Read, 900, 1));

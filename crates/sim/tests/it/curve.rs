@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
-use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode};
-use destage_sim::curve::{self, Found, Scope};
-use destage_sim::experiment::{ExperimentError, Input, Resources};
-use destage_sim::input::{Ops, Speed, TrimMode, VolumeSelection, Warmup};
+use destage_sim::buffer::{BufferExperiment, DeviceConfig, FlushMode};
+use destage_sim::curve::{self, CurveScope, PassFindings};
+use destage_sim::experiment::{ExperimentError, OpenedInput, RunResources};
+use destage_sim::input::{PlaySpeed, TraceOps, TrimMode, VolumeSelection, WarmupPart};
 
 use crate::in_memory::{InMemory, ONE_THREAD, discard, experiment, flush, read, try_run, write};
 use crate::mixed::{PAGE, mixed};
@@ -17,25 +17,25 @@ use crate::real_traces;
 /// Sizes of a curve that are run.
 const SIZES: u64 = 50;
 
-fn lru() -> Experiment {
+fn lru() -> BufferExperiment {
     experiment(&["lru"], &[PAGE], PageGeometry::new(PAGE, 8).expect("a geometry"), DeviceConfig::None)
 }
 
 fn try_found(
-    experiment: &Experiment,
-    resources: Resources<'_>,
+    experiment: &BufferExperiment,
+    resources: RunResources<'_>,
     requests: &Arc<Vec<Request>>,
-) -> Result<Found, ExperimentError> {
-    let mut open = || Ok(Input { source: Box::new(InMemory::new(requests)), format: "memory".into() });
-    curve::lru(&Scope::from(experiment), resources, &mut open, &|_| {})
+) -> Result<PassFindings, ExperimentError> {
+    let mut open = || Ok(OpenedInput { source: Box::new(InMemory::new(requests)), format: "memory".into() });
+    curve::lru(&CurveScope::from(experiment), resources, &mut open, &|_| {})
 }
 
-fn found(experiment: &Experiment, requests: &Arc<Vec<Request>>) -> Found {
+fn found(experiment: &BufferExperiment, requests: &Arc<Vec<Request>>) -> PassFindings {
     try_found(experiment, ONE_THREAD, requests).expect("the trace is sound")
 }
 
 /// Compares the curve with runs at so many sizes, from one page to more than there are.
-fn check(experiment: Experiment, requests: &Arc<Vec<Request>>) -> Found {
+fn check(experiment: BufferExperiment, requests: &Arc<Vec<Request>>) -> PassFindings {
     let found = found(&experiment, requests);
     let pages = found.footprint.pages;
     // Geometric, so that small sizes are among them, and evenly spread.
@@ -43,7 +43,7 @@ fn check(experiment: Experiment, requests: &Arc<Vec<Request>>) -> Found {
     let even = (1..=SIZES - SIZES / 2).map(|i| pages * i / (SIZES - SIZES / 2 - 1));
     let sizes: Vec<u64> = geometric.chain(even).map(|pages| pages.max(1)).collect();
     assert_eq!(sizes.len() as u64, SIZES);
-    let experiment = Experiment { caches: sizes.iter().map(|pages| pages * PAGE).collect(), ..experiment };
+    let experiment = BufferExperiment { caches: sizes.iter().map(|pages| pages * PAGE).collect(), ..experiment };
     let report = try_run(&experiment, ONE_THREAD, requests).expect("the experiment is sound");
     for (&size, run) in sizes.iter().zip(&report.results) {
         let (hits, c) = (found.lru.hits(size), &run.counters);
@@ -70,17 +70,17 @@ fn the_curve_is_that_of_runs_whatever_takes_part() {
         experiment.run.flush = if seed % 2 == 0 { FlushMode::Ignore } else { FlushMode::Drain };
         experiment.run.trim = if seed % 3 == 2 { TrimMode::Ignore } else { TrimMode::Honour };
         experiment.run.warmup = match seed % 4 {
-            0 => Warmup::None,
-            1 => Warmup::Requests(500),
-            2 => Warmup::Time(Nanos(300_000)),
-            _ => Warmup::Requests(1),
+            0 => WarmupPart::None,
+            1 => WarmupPart::Requests(500),
+            2 => WarmupPart::Time(Nanos(300_000)),
+            _ => WarmupPart::Requests(1),
         };
-        experiment.replay.ops = if seed % 5 == 4 { Ops::Writes } else { Ops::All };
+        experiment.replay.ops = if seed % 5 == 4 { TraceOps::Writes } else { TraceOps::All };
         experiment.replay.volumes =
             [VolumeSelection::Each, VolumeSelection::Merge, VolumeSelection::Only("#1".parse().expect("a choice"))]
                 [seed as usize / 4]
                 .clone();
-        experiment.replay.speed = Speed { times: 1 + seed % 2, per: 1 };
+        experiment.replay.speed = PlaySpeed { times: 1 + seed % 2, per: 1 };
         experiment.replay.limit = (seed % 6 == 5).then_some(2_000);
         let found = check(experiment, &requests);
         assert!(found.lru.hits(u64::MAX).all() > 0);
@@ -106,14 +106,14 @@ fn the_curve_is_that_of_runs_over_shared_traces() {
 #[test]
 fn the_footprint_is_what_takes_part() {
     let requests = Arc::new(mixed(7, 200, 2_000, Nanos(1_000)));
-    for ops in [Ops::All, Ops::Writes] {
+    for ops in [TraceOps::All, TraceOps::Writes] {
         let (mut touched, mut written) = (BTreeSet::new(), BTreeSet::new());
         for request in requests.iter().filter(|request| matches!(request.op, Op::Read | Op::Write) && request.len > 0) {
             let pages = request.offset / PAGE..(request.offset + request.len).div_ceil(PAGE);
             if request.op == Op::Write {
                 written.extend(pages.clone());
             }
-            if request.op == Op::Write || ops == Ops::All {
+            if request.op == Op::Write || ops == TraceOps::All {
                 touched.extend(pages);
             }
         }
@@ -171,10 +171,10 @@ fn the_knee_is_where_the_curve_bends() {
 fn what_cannot_be_is_said() {
     let requests = Arc::new(mixed(1, 300, 100, Nanos(1_000)));
     let mut experiment = lru();
-    experiment.run.warmup = Warmup::Requests(100);
+    experiment.run.warmup = WarmupPart::Requests(100);
     let error = try_found(&experiment, ONE_THREAD, &requests).unwrap_err().to_string();
     assert!(error.contains("ends within it, after 100 requests"), "{error}");
-    let little = Resources { threads: 1, memory_bytes: 1 << 10, stop: None };
+    let little = RunResources { threads: 1, memory_bytes: 1 << 10, stop: None };
     let error = try_found(&lru(), little, &requests).unwrap_err().to_string();
     assert!(error.contains("more than 32 pages") && error.contains("raise memory"), "{error}");
 }

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use destage_plan::{Nanos, PageGeometry};
-use destage_sim::buffer::{AnalyticConfig, DeviceConfig, Experiment, FlushMode};
-use destage_sim::experiment::Resources;
-use destage_sim::input::Warmup;
-use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
+use destage_sim::buffer::{AnalyticConfig, BufferExperiment, DeviceConfig, FlushMode};
+use destage_sim::experiment::RunResources;
+use destage_sim::input::WarmupPart;
+use destage_sim::ssd::{PageAllocation, SsdConfig, SsdShape, StartState};
 
 use crate::in_memory::{experiment, try_run};
 use crate::mixed::mixed;
 
 const PAGE: u64 = 4096;
 
-fn over(device: DeviceConfig) -> Experiment {
+fn over(device: DeviceConfig) -> BufferExperiment {
     let policies = [
         "none",
         "lru",
@@ -33,7 +33,7 @@ fn over(device: DeviceConfig) -> Experiment {
     let geometry = PageGeometry::new(PAGE, 16).expect("a geometry");
     let mut experiment = experiment(&policies, &[8 * PAGE, 64 * PAGE, 512 * PAGE], geometry, device);
     experiment.run.flush = FlushMode::Drain;
-    experiment.run.warmup = Warmup::Requests(500);
+    experiment.run.warmup = WarmupPart::Requests(500);
     experiment
 }
 
@@ -46,7 +46,7 @@ fn threads_and_memory_leave_the_results_alone() {
         DeviceConfig::Analytic(AnalyticConfig::default()),
         DeviceConfig::Ssd(config.clone(), StartState::Full),
         DeviceConfig::Ssd(
-            SsdConfig { allocation: Allocation::Channels, ..config.clone() },
+            SsdConfig { allocation: PageAllocation::Channels, ..config.clone() },
             StartState::Random { seed: 3 },
         ),
         DeviceConfig::Ssd(
@@ -61,7 +61,7 @@ fn threads_and_memory_leave_the_results_alone() {
         let requests_of_all = Arc::clone(&requests);
         let text = |threads, memory_bytes| {
             let report =
-                try_run(&experiment, Resources { threads, memory_bytes, stop: None }, &requests).expect("it works");
+                try_run(&experiment, RunResources { threads, memory_bytes, stop: None }, &requests).expect("it works");
             let results = serde_json::to_string_pretty(&report.results).expect("results can be written");
             (results, report.requests)
         };
@@ -87,7 +87,7 @@ fn threads_and_memory_leave_the_results_alone() {
             assert!(passes[0] == 37 && passes[0] > passes[1] && passes[1] > passes[2], "{passes:?}");
         } else {
             let starved =
-                try_run(&experiment, Resources { threads: 1, memory_bytes: 1 << 14, stop: None }, &requests_of_all);
+                try_run(&experiment, RunResources { threads: 1, memory_bytes: 1 << 14, stop: None }, &requests_of_all);
             let error = starved.expect_err("there is no room for the pages").to_string();
             assert!(error.contains("memory has no room; raise memory"), "{error}");
         }

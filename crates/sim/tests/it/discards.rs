@@ -8,8 +8,8 @@ use destage_policy::buffer::{EvictionUnit, policies};
 use destage_raid::RaidLevel;
 use destage_sim::array::DeviceSetup;
 use destage_sim::buffer::{DeviceConfig, RunResult};
-use destage_sim::disk::Scheduler;
-use destage_sim::experiment::Capacity;
+use destage_sim::disk::DiskScheduler;
+use destage_sim::experiment::DeviceCapacity;
 use destage_sim::input::{HostModel, LbaOverflow, VolumeSelection};
 use destage_sim::ssd::{Ftl, SsdConfig, StartState};
 use serde_json::Value;
@@ -164,13 +164,14 @@ fn discarding_what_nothing_touched_changes_no_figure() {
         };
         experiment.replay.lba_overflow =
             [LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact][random.below(3) as usize];
-        experiment.replay.capacity = [Capacity::Fit, Capacity::Given][random.below(2) as usize];
+        experiment.replay.capacity = [DeviceCapacity::Fit, DeviceCapacity::Given][random.below(2) as usize];
         // Gaps below and within, unless all of a device is written before anything is asked of it. A block that is
         // written back may be filled up with pages that nobody asked for.
         let pads = info.unit == EvictionUnit::Block;
         let live: Vec<u64> = (if full { 0 } else { 24 }..104).filter(|page| full || page % 7 > 1).collect();
         // Whose size is given may have the pages of several volumes in one place: these touch each other.
-        let apart = experiment.replay.volumes == VolumeSelection::Each && experiment.replay.capacity == Capacity::Given;
+        let apart =
+            experiment.replay.volumes == VolumeSelection::Each && experiment.replay.capacity == DeviceCapacity::Given;
         let volumes = if apart { 1 } else { 1 + random.below(3) };
         let plain = requests(random, &live, 40, volumes);
         // What begins full holds all that its size says, be it touched or not: behind everything is behind that, too.
@@ -210,7 +211,7 @@ fn discarding_what_an_array_does_not_hold_changes_no_figure() {
             0 => experiment.member = DeviceSetup::Ssd { config: small_ssd(), start: StartState::Empty },
             _ => {}
         }
-        experiment.schedulers = vec![Scheduler::CLook];
+        experiment.schedulers = vec![DiskScheduler::CLook];
         experiment.array.member_bytes = Some(64 * PAGE);
         experiment.host.host = [HostModel::Open, HostModel::Closed { depth: 3 }][random.below(2) as usize];
         let live: Vec<u64> = (20..60).collect();
@@ -252,7 +253,7 @@ fn trims_beyond_a_fitted_device_leave_live_data_alone() {
         let config = SsdConfig { ftl, reserve_bp: 1000, summary_page, stride, ..SsdConfig::default() };
         let device = DeviceConfig::Ssd(config, StartState::Full);
         let mut lru = experiment(&["lru"], &[64 * PAGE], PageGeometry::new(PAGE, 64).expect("pages"), device);
-        lru.replay.capacity = Capacity::Fit;
+        lru.replay.capacity = DeviceCapacity::Fit;
         lru.run.host = HostModel::Closed { depth: 1 };
         let amplification = |r: &RunResult| r.ssd.as_ref().and_then(|ssd| ssd.write_amplification).expect("an SSD");
         let (without, with) = (run_one(&lru, &live_eight_mib(false)), run_one(&lru, &live_eight_mib(true)));

@@ -4,7 +4,9 @@
 //! thousand seeds or less.
 
 use destage_plan::Nanos;
-use destage_sim::disk::{Command, Disk, DiskOp, DiskProfile, DiskStats, Scheduler, SeekCurve, Zone};
+use destage_sim::disk::{
+    DiskCommand, DiskOp, DiskProfile, DiskScheduler, DiskStats, DiskZone, SeekCurve, SimulatedDisk,
+};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -34,18 +36,18 @@ impl Random {
     }
 }
 
-fn disk(profile: &DiskProfile, scheduler: Scheduler) -> Disk {
-    Disk::new(profile, scheduler).expect("a disk")
+fn disk(profile: &DiskProfile, scheduler: DiskScheduler) -> SimulatedDisk {
+    SimulatedDisk::new(profile, scheduler).expect("a disk")
 }
 
 /// One zone of as many cylinders as the 1 TB disk, so that a uniformly chosen sector has a
 /// uniformly chosen cylinder.
 fn one_zone() -> DiskProfile {
-    DiskProfile { zones: vec![Zone { cylinders: 50_000, sectors_per_track: 1_831 }], ..DiskProfile::tb1_7200() }
+    DiskProfile { zones: vec![DiskZone { cylinders: 50_000, sectors_per_track: 1_831 }], ..DiskProfile::tb1_7200() }
 }
 
-fn command(op: DiskOp, lbn: u64, sectors: u32) -> Command {
-    Command { op, lbn, sectors, tag: 0 }
+fn command(op: DiskOp, lbn: u64, sectors: u32) -> DiskCommand {
+    DiskCommand { op, lbn, sectors, tag: 0 }
 }
 
 /// The times between two counts, beside the later counts.
@@ -63,7 +65,7 @@ fn difference(after: &DiskStats, before: &DiskStats) -> DiskStats {
 }
 
 /// Serves one command on an idle disk: when it is done, and what it took.
-fn alone(disk: &mut Disk, now: Nanos, command: Command) -> (Nanos, DiskStats) {
+fn alone(disk: &mut SimulatedDisk, now: Nanos, command: DiskCommand) -> (Nanos, DiskStats) {
     let before = *disk.stats();
     disk.submit(now, command).expect("a command on the disk");
     let (done, _) = disk.complete().expect("a completion");
@@ -83,7 +85,7 @@ fn cylinder_start(profile: &DiskProfile, cylinder: u32) -> u64 {
 
 /// Seeks from cylinder 0, in nanoseconds.
 fn seek_to(profile: &DiskProfile, cylinder: u32) -> f64 {
-    let mut disk = disk(profile, Scheduler::Fcfs);
+    let mut disk = disk(profile, DiskScheduler::Fcfs);
     alone(&mut disk, Nanos::ZERO, command(DiskOp::Read, cylinder_start(profile, cylinder), 1)).1.seek.0 as f64
 }
 
@@ -118,10 +120,10 @@ fn the_seek_curve_has_the_specifications_figures() {
 fn the_sizes_are_what_the_profiles_say() {
     let sectors_of_1_tb = 1_000_000_000_000 / 512;
     let mut profile = DiskProfile::tb1_7200();
-    assert!(disk(&profile, Scheduler::Fcfs).sectors() > sectors_of_1_tb);
+    assert!(disk(&profile, DiskScheduler::Fcfs).sectors() > sectors_of_1_tb);
     profile.heads -= 1;
-    assert!(disk(&profile, Scheduler::Fcfs).sectors() < sectors_of_1_tb);
-    let gb = disk(&DiskProfile::barracuda_2gb(), Scheduler::Fcfs).sectors() as f64 * 512.0 / 1e9;
+    assert!(disk(&profile, DiskScheduler::Fcfs).sectors() < sectors_of_1_tb);
+    let gb = disk(&DiskProfile::barracuda_2gb(), DiskScheduler::Fcfs).sectors() as f64 * 512.0 / 1e9;
     assert!((2.0..2.1).contains(&gb), "{gb}");
 }
 
@@ -142,13 +144,14 @@ fn curves_of_measured_points_and_constants() {
 fn the_specifications_example() {
     let profile =
         DiskProfile { seek: SeekCurve::Constant(Nanos(8_500_000)), average_rotation: true, ..DiskProfile::tb1_7200() };
-    let (read, _) = alone(&mut disk(&profile, Scheduler::Fcfs), Nanos::ZERO, command(DiskOp::Read, 1_000_000_000, 8));
+    let (read, _) =
+        alone(&mut disk(&profile, DiskScheduler::Fcfs), Nanos::ZERO, command(DiskOp::Read, 1_000_000_000, 8));
     assert!((read.0 as f64 / MS - 12.8).abs() < 0.02, "{read}");
 
     // The same, with the angle as it is: the write waits until the sectors come round again,
     // whatever the overhead.
     let profile = DiskProfile { average_rotation: false, ..profile };
-    let mut disk = disk(&profile, Scheduler::Fcfs);
+    let mut disk = disk(&profile, DiskScheduler::Fcfs);
     let (read, first) = alone(&mut disk, Nanos::ZERO, command(DiskOp::Read, 1_000_000_000, 8));
     let (written, second) = alone(&mut disk, read, command(DiskOp::Write, 1_000_000_000, 8));
     assert_eq!(written - read, profile.rotation);
@@ -164,7 +167,7 @@ fn writes_settle_after_a_move_and_reads_do_not() {
     let profile = DiskProfile::tb1_7200();
     let per_track = u64::from(profile.zones[0].sectors_per_track);
     let took = |op, lbn| {
-        let (_, took) = alone(&mut disk(&profile, Scheduler::Fcfs), Nanos::ZERO, command(op, lbn, 1));
+        let (_, took) = alone(&mut disk(&profile, DiskScheduler::Fcfs), Nanos::ZERO, command(op, lbn, 1));
         [took.overhead.0, took.seek.0, took.switch.0, took.settle.0]
     };
     let other_cylinder = per_track * 22;
@@ -244,7 +247,7 @@ fn random_seeks_take_what_their_distances_take() {
     for (name, profile) in
         [("one zone", profile), ("1 TB", DiskProfile::tb1_7200()), ("Barracuda", DiskProfile::barracuda_2gb())]
     {
-        let mut disk = disk(&profile, Scheduler::Fcfs);
+        let mut disk = disk(&profile, DiskScheduler::Fcfs);
         let mut random = Random::new(3);
         let mut now = Nanos::ZERO;
         // A seek shares an end with the one before it; every other one is independent.
@@ -273,7 +276,7 @@ fn rotational_waits_are_uniform() {
     const BINS: usize = 64;
     let profile = DiskProfile::tb1_7200();
     let rotation = profile.rotation.0;
-    let mut disk = disk(&profile, Scheduler::Fcfs);
+    let mut disk = disk(&profile, DiskScheduler::Fcfs);
     let mut random = Random::new(4);
     let mut now = Nanos::ZERO;
     let mut bins = [0_u64; BINS];
@@ -298,7 +301,7 @@ fn rotational_waits_are_uniform() {
 
 /// A transfer of whole cylinders of a zone: what it takes beyond the seek and the wait for the
 /// first sector, as whole rotations, and as what was lost between tracks.
-fn sequential(disk: &Disk, zone: usize, cylinders: u32, op: DiskOp, rotation: Nanos) -> (u64, u64) {
+fn sequential(disk: &SimulatedDisk, zone: usize, cylinders: u32, op: DiskOp, rotation: Nanos) -> (u64, u64) {
     let heads = 22;
     let per_track = disk.geometry().sectors_per_track(zone).expect("a zone");
     let start = disk.geometry().zone_start(zone).expect("a zone");
@@ -315,7 +318,7 @@ fn long_transfers_lose_the_skew_and_nothing_else() {
     let profile = DiskProfile::tb1_7200();
     let rotation = profile.rotation.0 as f64;
     let (heads, cylinders) = (22_u32, 7_u32);
-    for scheduler in [Scheduler::Fcfs, Scheduler::Sptf] {
+    for scheduler in [DiskScheduler::Fcfs, DiskScheduler::Sptf] {
         let disk = disk(&profile, scheduler);
         for (zone, map) in profile.zones.iter().enumerate() {
             let per_track = f64::from(map.sectors_per_track);
@@ -338,7 +341,7 @@ fn long_transfers_lose_the_skew_and_nothing_else() {
                 let share = (f64::from(heads - 1) * track + cylinder) / f64::from(heads);
                 let closed_form = per_track * 512.0 / (rotation + share);
                 assert!((throughput / closed_form - 1.0).abs() < 0.002, "zone {zone}: {throughput} {closed_form}");
-                if op == DiskOp::Read && scheduler == Scheduler::Fcfs {
+                if op == DiskOp::Read && scheduler == DiskScheduler::Fcfs {
                     eprintln!("zone {zone}: {rate:.2} MB/s, {:.2} with switches", throughput * 1e3);
                 }
             }
@@ -349,14 +352,14 @@ fn long_transfers_lose_the_skew_and_nothing_else() {
 #[test]
 fn a_skew_that_is_too_small_costs_a_rotation_per_track() {
     let profile = DiskProfile { track_skew: Some(Nanos::ZERO), ..DiskProfile::tb1_7200() };
-    let (rotations, lost) = sequential(&disk(&profile, Scheduler::Fcfs), 0, 1, DiskOp::Read, profile.rotation);
+    let (rotations, lost) = sequential(&disk(&profile, DiskScheduler::Fcfs), 0, 1, DiskOp::Read, profile.rotation);
     assert_eq!((rotations, lost), (22, 21 * profile.rotation.0));
 }
 
 #[test]
 fn a_transfer_into_the_next_zone_loses_no_more_than_a_switch() {
     let profile = DiskProfile::tb1_7200();
-    let disk = disk(&profile, Scheduler::Fcfs);
+    let disk = disk(&profile, DiskScheduler::Fcfs);
     for zone in 1..10 {
         let boundary = disk.geometry().zone_start(zone).expect("a zone");
         let before = u64::from(disk.geometry().sectors_per_track(zone - 1).expect("a zone"));
@@ -372,11 +375,11 @@ fn a_transfer_into_the_next_zone_loses_no_more_than_a_switch() {
 
 /// An open queue of single sectors, Poisson arrivals: per command the wait before service, and the
 /// service.
-fn poisson(disk: &mut Disk, mean_gap: f64, commands: u64, seed: u64) -> (Vec<f64>, Vec<f64>) {
+fn poisson(disk: &mut SimulatedDisk, mean_gap: f64, commands: u64, seed: u64) -> (Vec<f64>, Vec<f64>) {
     let mut random = Random::new(seed);
     let (mut clock, mut waits, mut services) = (0.0, Vec::new(), Vec::new());
     let mut before = *disk.stats();
-    let take = |disk: &mut Disk, waits: &mut Vec<f64>, services: &mut Vec<f64>, before: &mut DiskStats| {
+    let take = |disk: &mut SimulatedDisk, waits: &mut Vec<f64>, services: &mut Vec<f64>, before: &mut DiskStats| {
         disk.complete().expect("a completion");
         waits.push((disk.stats().queueing - before.queueing).0 as f64);
         services.push((disk.stats().busy - before.busy).0 as f64);
@@ -410,13 +413,13 @@ fn batched(samples: &[f64]) -> (f64, f64) {
 fn constant_service_waits_like_m_d_1() {
     let profile = DiskProfile {
         heads: 1,
-        zones: vec![Zone { cylinders: 1, sectors_per_track: 1_000 }],
+        zones: vec![DiskZone { cylinders: 1, sectors_per_track: 1_000 }],
         rotation: Nanos(8_000_000),
         average_rotation: true,
         ..DiskProfile::tb1_7200()
     };
     let service = 100_000.0 + 4_000_000.0 + 8_000.0;
-    let (waits, services) = poisson(&mut disk(&profile, Scheduler::Fcfs), 2.0 * service, 400_000 * soak(), 5);
+    let (waits, services) = poisson(&mut disk(&profile, DiskScheduler::Fcfs), 2.0 * service, 400_000 * soak(), 5);
     assert!(services.iter().all(|&time| (time - service).abs() < 0.5));
     let (mean, half) = batched(&waits);
     eprintln!("M/D/1: mean wait {:.4} ± {:.4} ms, expected {:.4} ms", mean / MS, half / MS, service / 2.0 / MS);
@@ -431,7 +434,7 @@ fn constant_service_waits_like_m_d_1() {
 fn independent_services_wait_like_m_g_1() {
     let profile = DiskProfile {
         heads: 1,
-        zones: vec![Zone { cylinders: 4, sectors_per_track: 1_000 }],
+        zones: vec![DiskZone { cylinders: 4, sectors_per_track: 1_000 }],
         rotation: Nanos(8_000_000),
         seek: SeekCurve::Constant(Nanos(16_000_000)),
         average_rotation: true,
@@ -441,7 +444,7 @@ fn independent_services_wait_like_m_g_1() {
     let (first, second) = (0.25 * near + 0.75 * far, 0.25 * near * near + 0.75 * far * far);
     let gap = 2.0 * first;
     let expected = second / gap / (2.0 * (1.0 - first / gap));
-    let (waits, _) = poisson(&mut disk(&profile, Scheduler::Fcfs), gap, 400_000 * soak(), 6);
+    let (waits, _) = poisson(&mut disk(&profile, DiskScheduler::Fcfs), gap, 400_000 * soak(), 6);
     let (mean, half) = batched(&waits);
     eprintln!("M/G/1: mean wait {:.4} ± {:.4} ms, expected {:.4} ms", mean / MS, half / MS, expected / MS);
     assert!((mean - expected).abs() < half, "{mean} ± {half}, not {expected}");
@@ -454,7 +457,7 @@ fn independent_services_wait_like_m_g_1() {
 #[test]
 fn random_reads_wait_much_like_m_g_1() {
     let profile = DiskProfile::tb1_7200();
-    let (waits, services) = poisson(&mut disk(&profile, Scheduler::Fcfs), 2.0 * 12_600_000.0, 400_000 * soak(), 7);
+    let (waits, services) = poisson(&mut disk(&profile, DiskScheduler::Fcfs), 2.0 * 12_600_000.0, 400_000 * soak(), 7);
     let n = services.len() as f64;
     let first = services.iter().sum::<f64>() / n;
     let second = services.iter().map(|time| time * time).sum::<f64>() / n;
@@ -474,15 +477,20 @@ fn random_reads_wait_much_like_m_g_1() {
 
 /// Random commands, always 32 of them outstanding. Calls back with those that waited, the one that
 /// completed and the one that was begun next.
-fn saturated(disk: &mut Disk, commands: u64, seed: u64, mut begun: impl FnMut(&[Command], &Command, &Command)) {
+fn saturated(
+    disk: &mut SimulatedDisk,
+    commands: u64,
+    seed: u64,
+    mut begun: impl FnMut(&[DiskCommand], &DiskCommand, &DiskCommand),
+) {
     let mut random = Random::new(seed);
-    let mut outstanding: Vec<Command> = Vec::new();
-    let mut serving: Option<Command> = None;
+    let mut outstanding: Vec<DiskCommand> = Vec::new();
+    let mut serving: Option<DiskCommand> = None;
     let mut now = Nanos::ZERO;
     let mut seen = vec![false; commands as usize];
     for tag in 0..commands {
         let op = if random.below(3) == 0 { DiskOp::Write } else { DiskOp::Read };
-        let command = Command { op, lbn: random.below(disk.sectors() - 8), sectors: 8, tag };
+        let command = DiskCommand { op, lbn: random.below(disk.sectors() - 8), sectors: 8, tag };
         disk.submit(now, command).expect("a command on the disk");
         if serving.is_none() {
             serving = Some(command);
@@ -516,16 +524,16 @@ fn saturated(disk: &mut Disk, commands: u64, seed: u64, mut begun: impl FnMut(&[
 fn every_order_of_service_keeps_its_promise() {
     let profile = DiskProfile::tb1_7200();
     let commands = 20_000 * soak();
-    for scheduler in Scheduler::ALL {
+    for scheduler in DiskScheduler::ALL {
         let mut disk = disk(&profile, scheduler);
         let geometry = disk.geometry().clone();
-        let cylinder = |command: &Command| geometry.locate(command.lbn).expect("on the disk").cylinder;
-        let ends_on = |command: &Command| geometry.locate(command.lbn + 7).expect("on the disk").cylinder;
+        let cylinder = |command: &DiskCommand| geometry.locate(command.lbn).expect("on the disk").cylinder;
+        let ends_on = |command: &DiskCommand| geometry.locate(command.lbn + 7).expect("on the disk").cylinder;
         let mut checked = 0;
         saturated(&mut disk, commands, 8, |outstanding, served, next| {
             match scheduler {
-                Scheduler::Fcfs => assert_eq!(next.tag, outstanding[0].tag),
-                Scheduler::CLook => {
+                DiskScheduler::Fcfs => assert_eq!(next.tag, outstanding[0].tag),
+                DiskScheduler::CLook => {
                     // A sweep goes on while there is something ahead, and then begins at the
                     // lowest.
                     let ahead = outstanding.iter().filter(|command| command.lbn >= served.lbn + 8);
@@ -533,12 +541,12 @@ fn every_order_of_service_keeps_its_promise() {
                     let lowest = lowest.or(outstanding.iter().min_by_key(|command| command.lbn));
                     assert_eq!(lowest.map(|command| command.tag), Some(next.tag));
                 }
-                Scheduler::Sstf => {
-                    let far = |command: &Command| cylinder(command).abs_diff(ends_on(served));
+                DiskScheduler::Sstf => {
+                    let far = |command: &DiskCommand| cylinder(command).abs_diff(ends_on(served));
                     assert_eq!(Some(far(next)), outstanding.iter().map(far).min());
                 }
                 // Against the model of the disk, in another test.
-                Scheduler::Sptf => {}
+                DiskScheduler::Sptf => {}
             }
             checked += 1;
         });
@@ -548,12 +556,12 @@ fn every_order_of_service_keeps_its_promise() {
 
 #[test]
 fn better_orders_serve_faster() {
-    let mean = |scheduler: Scheduler| {
+    let mean = |scheduler: DiskScheduler| {
         let mut disk = disk(&DiskProfile::tb1_7200(), scheduler);
         saturated(&mut disk, 20_000 * soak(), 9, |_, _, _| {});
         disk.stats().busy.0 as f64 / disk.stats().commands() as f64 / MS
     };
-    let [fcfs, clook, sstf, sptf] = Scheduler::ALL.map(mean);
+    let [fcfs, clook, sstf, sptf] = DiskScheduler::ALL.map(mean);
     eprintln!("mean service of 32 outstanding: FCFS {fcfs:.2}, C-LOOK {clook:.2}, SSTF {sstf:.2}, SPTF {sptf:.2} ms");
     assert!(sptf < sstf && sstf <= clook && clook < fcfs, "{sptf} {sstf} {clook} {fcfs}");
 }
@@ -564,10 +572,10 @@ fn the_drive_chooses_from_what_it_holds_only() {
     // first one completes.
     let order = |queue_depth| {
         let profile = DiskProfile { queue_depth, ..DiskProfile::tb1_7200() };
-        let mut disk = disk(&profile, Scheduler::Sstf);
+        let mut disk = disk(&profile, DiskScheduler::Sstf);
         for (tag, cylinder) in [0, 9_000, 8_000, 7_000, 6_000, 1].into_iter().enumerate() {
             let lbn = cylinder_start(&profile, cylinder);
-            let command = Command { op: DiskOp::Read, lbn, sectors: 1, tag: tag as u64 };
+            let command = DiskCommand { op: DiskOp::Read, lbn, sectors: 1, tag: tag as u64 };
             disk.submit(Nanos::ZERO, command).expect("a read");
         }
         std::iter::from_fn(|| disk.complete().map(|(_, tag)| tag)).collect::<Vec<_>>()
@@ -582,7 +590,7 @@ fn the_drive_chooses_from_what_it_holds_only() {
 #[test]
 fn the_same_commands_take_the_same_time() {
     let run = || {
-        let mut disk = disk(&DiskProfile::barracuda_2gb(), Scheduler::Sptf);
+        let mut disk = disk(&DiskProfile::barracuda_2gb(), DiskScheduler::Sptf);
         let mut orders = Vec::new();
         saturated(&mut disk, 5_000, 10, |_, _, next| orders.push(next.tag));
         (orders, *disk.stats())
@@ -592,7 +600,7 @@ fn the_same_commands_take_the_same_time() {
 
 #[test]
 fn forgotten_counts_leave_the_disk_as_it_is() {
-    let mut counted = disk(&DiskProfile::tb1_7200(), Scheduler::CLook);
+    let mut counted = disk(&DiskProfile::tb1_7200(), DiskScheduler::CLook);
     let mut forgotten = counted.clone();
     let read = |lbn| command(DiskOp::Read, lbn, 8);
     for disk in [&mut counted, &mut forgotten] {
@@ -609,13 +617,13 @@ fn forgotten_counts_leave_the_disk_as_it_is() {
 
 #[test]
 fn names_lead_to_what_they_name() {
-    for scheduler in Scheduler::ALL {
-        assert_eq!(Scheduler::by_name(scheduler.name()), Some(scheduler));
+    for scheduler in DiskScheduler::ALL {
+        assert_eq!(DiskScheduler::by_name(scheduler.name()), Some(scheduler));
     }
-    assert_eq!(Scheduler::by_name("elevator"), None);
+    assert_eq!(DiskScheduler::by_name("elevator"), None);
     for (name, _) in destage_sim::disk::PRESETS {
         let profile = DiskProfile::preset(name).expect("a preset");
-        assert!(Disk::new(&profile, Scheduler::default()).is_ok(), "{name}");
+        assert!(SimulatedDisk::new(&profile, DiskScheduler::default()).is_ok(), "{name}");
     }
     assert_eq!(DiskProfile::preset("floppy"), None);
 }

@@ -4,7 +4,9 @@
 //! Then what is refused.
 
 use destage_plan::Nanos;
-use destage_sim::disk::{Command, Disk, DiskError, DiskOp, DiskProfile, DiskStats, Scheduler, SeekCurve, Zone};
+use destage_sim::disk::{
+    DiskCommand, DiskError, DiskOp, DiskProfile, DiskScheduler, DiskStats, DiskZone, SeekCurve, SimulatedDisk,
+};
 use proptest::prelude::*;
 
 /// A track, with the slot of its first sector.
@@ -18,21 +20,21 @@ struct Track {
 
 #[derive(Clone, Copy)]
 struct Held {
-    command: Command,
+    command: DiskCommand,
     arrival: u64,
 }
 
 /// The model.
 struct Model {
     profile: DiskProfile,
-    scheduler: Scheduler,
+    scheduler: DiskScheduler,
     cylinders: u64,
     tracks: Vec<Track>,
     at: (u64, u64),
     sweep: u64,
     held: Vec<Held>,
     /// The command in service, its end, and what the disk will have done then.
-    serving: Option<(Command, u64, DiskStats)>,
+    serving: Option<(DiskCommand, u64, DiskStats)>,
     stats: DiskStats,
 }
 
@@ -42,7 +44,7 @@ fn slots_for(time: u64, sectors: u64, rotation: u64) -> u64 {
 }
 
 impl Model {
-    fn new(profile: &DiskProfile, scheduler: Scheduler) -> Self {
+    fn new(profile: &DiskProfile, scheduler: DiskScheduler) -> Self {
         let cylinders = profile.zones.iter().map(|zone| u64::from(zone.cylinders)).sum();
         let mut model = Self {
             profile: profile.clone(),
@@ -179,7 +181,7 @@ impl Model {
         (at, first, time, did)
     }
 
-    fn submit(&mut self, now: u64, command: Command) {
+    fn submit(&mut self, now: u64, command: DiskCommand) {
         self.held.push(Held { command, arrival: now });
         if self.serving.is_none() {
             self.start(now);
@@ -209,7 +211,7 @@ impl Model {
     fn choose(&self, now: u64) -> usize {
         let seen = &self.held[..self.held.len().min(self.profile.queue_depth as usize)];
         let discard = |held: &Held| held.command.op == DiskOp::Discard;
-        if self.scheduler == Scheduler::Fcfs || seen[0].command.op == DiskOp::Flush {
+        if self.scheduler == DiskScheduler::Fcfs || seen[0].command.op == DiskOp::Flush {
             return 0;
         }
         if let Some(place) = seen.iter().position(discard) {
@@ -219,15 +221,15 @@ impl Model {
         let lbn = |i: &usize| seen[*i].command.lbn;
         // Sorting is stable: equal ones stay in order of arrival.
         match self.scheduler {
-            Scheduler::Fcfs => {}
-            Scheduler::CLook => {
+            DiskScheduler::Fcfs => {}
+            DiskScheduler::CLook => {
                 if candidates.iter().any(|i| lbn(i) >= self.sweep) {
                     candidates.retain(|i| lbn(i) >= self.sweep);
                 }
                 candidates.sort_by_key(lbn);
             }
-            Scheduler::Sstf => candidates.sort_by_key(|i| self.track_of(lbn(i)).cylinder.abs_diff(self.at.0)),
-            Scheduler::Sptf => candidates.sort_by_key(|&i| self.serve(now, &seen[i]).1),
+            DiskScheduler::Sstf => candidates.sort_by_key(|i| self.track_of(lbn(i)).cylinder.abs_diff(self.at.0)),
+            DiskScheduler::Sptf => candidates.sort_by_key(|&i| self.serve(now, &seen[i]).1),
         }
         candidates[0]
     }
@@ -268,7 +270,7 @@ prop_compose! {
         average_rotation in proptest::bool::weighted(0.2),
         queue_depth in 1_u32..8,
     ) -> DiskProfile {
-        let zones = zones.into_iter().map(|(cylinders, sectors_per_track)| Zone { cylinders, sectors_per_track });
+        let zones = zones.into_iter().map(|(cylinders, sectors_per_track)| DiskZone { cylinders, sectors_per_track });
         DiskProfile {
             heads,
             zones: zones.collect(),
@@ -313,8 +315,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-fn behaves_like_the_model(profile: &DiskProfile, scheduler: Scheduler, steps: &[Step]) -> Result<(), TestCaseError> {
-    let mut disk = Disk::new(profile, scheduler).expect("a disk");
+fn behaves_like_the_model(
+    profile: &DiskProfile,
+    scheduler: DiskScheduler,
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let mut disk = SimulatedDisk::new(profile, scheduler).expect("a disk");
     let mut model = Model::new(profile, scheduler);
     let capacity = model.tracks.iter().map(|track| track.sectors).sum::<u64>();
     prop_assert_eq!(disk.sectors(), capacity);
@@ -328,7 +334,7 @@ fn behaves_like_the_model(profile: &DiskProfile, scheduler: Scheduler, steps: &[
     let mut now = 0;
     let mut seen = vec![0; steps.len()];
     let mut flushed = Vec::new();
-    let mut complete = |disk: &mut Disk, model: &mut Model| {
+    let mut complete = |disk: &mut SimulatedDisk, model: &mut Model| {
         prop_assert_eq!(disk.next_completion(), model.serving.as_ref().map(|(_, end, _)| Nanos(*end)));
         let completion = disk.complete().expect("a completion");
         prop_assert_eq!(completion, model.complete());
@@ -349,7 +355,7 @@ fn behaves_like_the_model(profile: &DiskProfile, scheduler: Scheduler, steps: &[
         }
         let lbn = ((u128::from(step.lbn) * u128::from(capacity)) >> 64) as u64;
         let sectors = u64::from(step.sectors).min(capacity - lbn) as u32;
-        let command = Command { op: step.op, lbn, sectors, tag: tag as u64 };
+        let command = DiskCommand { op: step.op, lbn, sectors, tag: tag as u64 };
         disk.submit(Nanos(now), command).expect("a command on the disk");
         model.submit(now, command);
         prop_assert_eq!(disk.outstanding(), model.held.len() + usize::from(model.serving.is_some()));
@@ -375,7 +381,7 @@ proptest! {
 
     #[test]
     fn does_what_the_model_does(profile in profiles(), which in 0_usize..4, steps in steps()) {
-        behaves_like_the_model(&profile, Scheduler::ALL[which], &steps)?;
+        behaves_like_the_model(&profile, DiskScheduler::ALL[which], &steps)?;
     }
 }
 
@@ -385,7 +391,10 @@ fn the_limits_of_what_is_allowed() {
     let second = Nanos(1_000_000_000);
     let profile = DiskProfile {
         heads: 1024,
-        zones: vec![Zone { cylinders: 1, sectors_per_track: 1 << 20 }, Zone { cylinders: 2, sectors_per_track: 1 }],
+        zones: vec![
+            DiskZone { cylinders: 1, sectors_per_track: 1 << 20 },
+            DiskZone { cylinders: 2, sectors_per_track: 1 },
+        ],
         rotation: second,
         seek: SeekCurve::Constant(second),
         head_switch: second,
@@ -396,12 +405,12 @@ fn the_limits_of_what_is_allowed() {
         average_rotation: false,
         queue_depth: 1024,
     };
-    for scheduler in Scheduler::ALL {
-        let mut disk = Disk::new(&profile, scheduler).expect("a disk");
+    for scheduler in DiskScheduler::ALL {
+        let mut disk = SimulatedDisk::new(&profile, scheduler).expect("a disk");
         assert_eq!(disk.sectors(), (1 << 30) + 2048);
         for tag in 0..2048 {
             let lbn = if tag % 2 == 0 { tag << 18 } else { disk.sectors() - tag };
-            disk.submit(Nanos(tag), Command { op: DiskOp::Write, lbn, sectors: 1, tag }).expect("a write");
+            disk.submit(Nanos(tag), DiskCommand { op: DiskOp::Write, lbn, sectors: 1, tag }).expect("a write");
         }
         let last = std::iter::from_fn(|| disk.complete()).last().expect("completions").0;
         let s = disk.stats();
@@ -414,7 +423,7 @@ fn the_limits_of_what_is_allowed() {
 fn refusal(change: impl FnOnce(&mut DiskProfile)) -> String {
     let mut profile = DiskProfile::tb1_7200();
     change(&mut profile);
-    Disk::new(&profile, Scheduler::Fcfs).expect_err("no disk").to_string()
+    SimulatedDisk::new(&profile, DiskScheduler::Fcfs).expect_err("no disk").to_string()
 }
 
 #[test]
@@ -460,9 +469,9 @@ fn impossible_seek_curves_say_what_to_change() {
     assert!(table(&[(1, 5), (2, 900_000_000)]).contains("disk.seek.table, extrapolated, = "));
     assert!(refusal(|p| p.seek = SeekCurve::Constant(Nanos::ZERO)).contains("disk.seek.constant = 0"));
     assert_eq!(
-        Disk::new(
+        SimulatedDisk::new(
             &DiskProfile { seek: SeekCurve::Table(Vec::new()), ..DiskProfile::barracuda_2gb() },
-            Scheduler::default()
+            DiskScheduler::default()
         )
         .expect_err("no curve"),
         DiskError::SeekPoints { place: 0 }
@@ -471,21 +480,21 @@ fn impossible_seek_curves_say_what_to_change() {
 
 #[test]
 fn sectors_that_are_not_there_are_refused_and_change_nothing() {
-    let mut disk = Disk::new(&DiskProfile::tb1_7200(), Scheduler::Sptf).expect("a disk");
+    let mut disk = SimulatedDisk::new(&DiskProfile::tb1_7200(), DiskScheduler::Sptf).expect("a disk");
     let end = disk.sectors();
     let beyond = [(0, 0), (end, 1), (end - 1, 2), (end, 0), (u64::MAX, 1), (u64::MAX - 4, 5)];
     for op in [DiskOp::Read, DiskOp::Write, DiskOp::Discard] {
         for (lbn, sectors) in beyond {
-            let refused = disk.submit(Nanos(5), Command { op, lbn, sectors, tag: 0 }).expect_err("not on the disk");
+            let refused = disk.submit(Nanos(5), DiskCommand { op, lbn, sectors, tag: 0 }).expect_err("not on the disk");
             assert_eq!((refused.lbn, refused.sectors, refused.capacity), (lbn, sectors, end));
         }
     }
     assert_eq!((disk.outstanding(), disk.next_completion()), (0, None));
-    let refused = disk.submit(Nanos(1), Command { op: DiskOp::Write, lbn: end, sectors: 7, tag: 0 });
+    let refused = disk.submit(Nanos(1), DiskCommand { op: DiskOp::Write, lbn: end, sectors: 7, tag: 0 });
     let message = refused.expect_err("not on the disk").to_string();
     assert!(message.starts_with(&format!("write of 7 sectors from LBN {end}: ")), "{message}");
-    disk.submit(Nanos(1), Command { op: DiskOp::Read, lbn: end - 1, sectors: 1, tag: 3 }).expect("the last sector");
-    disk.submit(Nanos(1), Command { op: DiskOp::Flush, lbn: u64::MAX, sectors: 0, tag: 4 }).expect("a flush");
+    disk.submit(Nanos(1), DiskCommand { op: DiskOp::Read, lbn: end - 1, sectors: 1, tag: 3 }).expect("the last sector");
+    disk.submit(Nanos(1), DiskCommand { op: DiskOp::Flush, lbn: u64::MAX, sectors: 0, tag: 4 }).expect("a flush");
     assert_eq!(disk.complete().map(|(_, tag)| tag), Some(3));
     assert_eq!(disk.complete().map(|(_, tag)| tag), Some(4));
 }
@@ -493,8 +502,8 @@ fn sectors_that_are_not_there_are_refused_and_change_nothing() {
 #[test]
 #[should_panic(expected = "was not taken by")]
 fn a_completion_that_was_not_taken_in_time_is_the_callers_mistake() {
-    let mut disk = Disk::new(&DiskProfile::tb1_7200(), Scheduler::Fcfs).expect("a disk");
-    let read = Command { op: DiskOp::Read, lbn: 0, sectors: 1, tag: 0 };
+    let mut disk = SimulatedDisk::new(&DiskProfile::tb1_7200(), DiskScheduler::Fcfs).expect("a disk");
+    let read = DiskCommand { op: DiskOp::Read, lbn: 0, sectors: 1, tag: 0 };
     disk.submit(Nanos::ZERO, read).expect("a read");
     let done = disk.next_completion().expect("in service");
     let _ = disk.submit(done + Nanos(1), read);
@@ -503,8 +512,8 @@ fn a_completion_that_was_not_taken_in_time_is_the_callers_mistake() {
 #[test]
 #[should_panic(expected = "the time of an earlier call")]
 fn time_does_not_go_back() {
-    let mut disk = Disk::new(&DiskProfile::tb1_7200(), Scheduler::Fcfs).expect("a disk");
-    let read = Command { op: DiskOp::Read, lbn: 0, sectors: 1, tag: 0 };
+    let mut disk = SimulatedDisk::new(&DiskProfile::tb1_7200(), DiskScheduler::Fcfs).expect("a disk");
+    let read = DiskCommand { op: DiskOp::Read, lbn: 0, sectors: 1, tag: 0 };
     disk.submit(Nanos(10), read).expect("a read");
     let _ = disk.submit(Nanos(9), read);
 }

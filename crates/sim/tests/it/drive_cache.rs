@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use destage_plan::Nanos;
 use destage_raid::RaidLevel;
 use destage_raid::array::DurabilityMode;
-use destage_sim::array::{Device, DeviceOp, DriveCacheSetup, FixedTimes};
-use destage_sim::disk::{Disk, DiskProfile, Scheduler};
+use destage_sim::array::{DeviceOp, DriveCacheSetup, FixedTimes, VirtualDevice};
+use destage_sim::disk::{DiskProfile, DiskScheduler, SimulatedDisk};
 
 use crate::arrays::{Random, disks, experiment, mixed, run_one};
 
@@ -14,13 +14,13 @@ const US: u64 = 1_000;
 
 /// A device of 100 µs a command and 10 µs a flush or a trim, with a cache of so many pages of 1 µs
 /// each.
-fn device(pages: u32) -> Device {
+fn device(pages: u32) -> VirtualDevice {
     let times = FixedTimes { read: Nanos(100 * US), write: Nanos(100 * US), other: Nanos(10 * US), page: Nanos::ZERO };
-    Device::fixed(times, 1024).with_cache(DriveCacheSetup { pages, page_time: Nanos(US) })
+    VirtualDevice::fixed(times, 1024).with_cache(DriveCacheSetup { pages, page_time: Nanos(US) })
 }
 
 /// The device's answers, in µs with their tags, up to a time.
-fn answers(device: &mut Device, until: u64) -> Vec<(u64, u32)> {
+fn answers(device: &mut VirtualDevice, until: u64) -> Vec<(u64, u32)> {
     let mut answers = Vec::new();
     while device.next_completion().is_some_and(|at| at <= Nanos(until * US)) {
         let (at, tag) = device.complete().expect("one is due");
@@ -29,7 +29,7 @@ fn answers(device: &mut Device, until: u64) -> Vec<(u64, u32)> {
     answers
 }
 
-fn submit(device: &mut Device, at: u64, op: DeviceOp, first: u64, pages: u32, tag: u32) {
+fn submit(device: &mut VirtualDevice, at: u64, op: DeviceOp, first: u64, pages: u32, tag: u32) {
     device.submit(Nanos(at * US), op, first, pages, tag);
 }
 
@@ -89,8 +89,8 @@ fn trimmed_pages_need_not_be_written() {
 #[test]
 fn every_command_is_answered_once_and_a_flush_leaves_nothing() {
     let disk = || {
-        let disk = Disk::new(&DiskProfile::tb1_7200(), Scheduler::CLook).expect("a disk");
-        Device::disk(disk, 4096, Nanos::ZERO).with_cache(DriveCacheSetup { pages: 64, page_time: Nanos(7 * US) })
+        let disk = SimulatedDisk::new(&DiskProfile::tb1_7200(), DiskScheduler::CLook).expect("a disk");
+        VirtualDevice::disk(disk, 4096, Nanos::ZERO).with_cache(DriveCacheSetup { pages: 64, page_time: Nanos(7 * US) })
     };
     for (seed, mut device) in (0..).zip([device(1), device(16), device(300), disk()]) {
         let mut random = Random::new(seed);

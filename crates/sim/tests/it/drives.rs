@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use destage_plan::{Nanos, PageGeometry, PageNo, Request};
 use destage_policy::buffer::DeviceView;
-use destage_sim::buffer::{DeviceConfig, Experiment, RunResult};
-use destage_sim::input::{HostModel, Warmup};
-use destage_sim::ssd::{Allocation, DRIVES, Drive, Sheet, Ssd, SsdConfig, SsdShape, StartState, drive, presets};
+use destage_sim::buffer::{BufferExperiment, DeviceConfig, RunResult};
+use destage_sim::input::{HostModel, WarmupPart};
+use destage_sim::ssd::{
+    DRIVES, DataSheet, DrivePreset, PageAllocation, Ssd, SsdConfig, SsdShape, StartState, drive, presets,
+};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -24,15 +26,15 @@ const RUN: u64 = 32;
 const SEQUENTIAL_DEPTH: u32 = 32;
 
 /// The drive, large enough for the pages.
-fn scaled(drive: &Drive) -> SsdConfig {
+fn scaled(drive: &DrivePreset) -> SsdConfig {
     drive.config(geometry()).with_pages(PAGES, geometry()).expect("a device of 2 GiB")
 }
 
 /// What a host has done that always has so many of these outstanding; the first half is not measured.
 fn at_depth(config: SsdConfig, start: StartState, depth: u32, requests: &[Request]) -> RunResult {
-    let mut experiment: Experiment = experiment(&["none"], &[4096], geometry(), DeviceConfig::Ssd(config, start));
+    let mut experiment: BufferExperiment = experiment(&["none"], &[4096], geometry(), DeviceConfig::Ssd(config, start));
     experiment.run.host = HostModel::Closed { depth };
-    experiment.run.warmup = Warmup::Requests(requests.len() as u64 / 2);
+    experiment.run.warmup = WarmupPart::Requests(requests.len() as u64 / 2);
     run_one(&experiment, requests)
 }
 
@@ -46,7 +48,7 @@ fn anywhere(request: fn(u64, u64, u64) -> Request, count: usize) -> Vec<Request>
 }
 
 /// Throughput as a sheet has it: MB/s read and written in order, requests a second read and written anywhere.
-fn reached(drive: &Drive) -> [f64; 4] {
+fn reached(drive: &DrivePreset) -> [f64; 4] {
     let depth = drive.sheet.queue_depth;
     let megabytes = |run: RunResult| run.host_bytes_per_second.expect("time has passed") / 1e6;
     let requests = |run: RunResult| run.requests_per_second.expect("time has passed");
@@ -67,8 +69,8 @@ fn grouped(number: f64) -> String {
 }
 
 /// The row of a drive in docs/presets.md.
-fn row(drive: &Drive, reached: [f64; 4]) -> String {
-    let Sheet { sequential_read, sequential_write, random_read, random_write, queue_depth, .. } = drive.sheet;
+fn row(drive: &DrivePreset, reached: [f64; 4]) -> String {
+    let DataSheet { sequential_read, sequential_write, random_read, random_write, queue_depth, .. } = drive.sheet;
     let of = |reached: f64, sheet: u32| {
         let share = reached / f64::from(sheet) * 100.0;
         format!("{} of {} ({share:.0} %)", grouped(reached), grouped(sheet.into()))
@@ -160,7 +162,7 @@ fn presets_can_be_built_as_they_are_and_scaled() {
 fn the_channel_that_is_idle_first_is_next() {
     let config = SsdConfig {
         elements: 3,
-        allocation: Allocation::Channels,
+        allocation: PageAllocation::Channels,
         idle_first: true,
         transfer_ps_per_byte: 0,
         ..SsdConfig::default()

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use destage_plan::{Op, PageGeometry, PageNo, Request};
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Chooser, EvictionKind, EvictionUnit, Evictions, ForeignPolicy, NoDevice, NoVeto,
-    Stop, VictimList,
+    BufferConfig, BufferPolicy, ChooserFailed, EvictionKind, EvictionUnit, Evictions, ForeignPolicy, NoDevice, NoVeto,
+    PageAccess, PageChooser, VictimList,
 };
-use destage_sim::buffer::{Admission, DeviceConfig, FlushMode, RunResult};
+use destage_sim::buffer::{AdmissionOrder, DeviceConfig, FlushMode, RunResult};
 use destage_sim::ssd::{SsdConfig, StartState};
 
 use crate::in_memory::{experiment, run};
@@ -23,8 +23,8 @@ struct PlainLru {
     order: VecDeque<u32>,
 }
 
-impl Chooser for PlainLru {
-    fn access(&mut self, access: Access, held: bool, victims: &mut VictimList) -> Result<bool, Stop> {
+impl PageChooser for PlainLru {
+    fn access(&mut self, access: PageAccess, held: bool, victims: &mut VictimList) -> Result<bool, ChooserFailed> {
         let page = access.page.0;
         assert_eq!(self.order.contains(&page), held, "it is told what it knows");
         self.order.retain(|&known| known != page);
@@ -35,7 +35,7 @@ impl Chooser for PlainLru {
         Ok(true)
     }
 
-    fn evict(&mut self, victims: &mut VictimList) -> Result<(), Stop> {
+    fn evict(&mut self, victims: &mut VictimList) -> Result<(), ChooserFailed> {
         if let Some(page) = self.order.pop_back() {
             victims.page(page.into());
             victims.end_unit();
@@ -43,16 +43,16 @@ impl Chooser for PlainLru {
         Ok(())
     }
 
-    fn admits(&self, _: Access) -> Result<bool, Stop> {
+    fn admits(&self, _: PageAccess) -> Result<bool, ChooserFailed> {
         Ok(true)
     }
 
-    fn trimmed(&mut self, page: PageNo) -> Result<(), Stop> {
+    fn trimmed(&mut self, page: PageNo) -> Result<(), ChooserFailed> {
         self.order.retain(|&known| known != page.0);
         Ok(())
     }
 
-    fn cleaned(&mut self, _: &[PageNo]) -> Result<(), Stop> {
+    fn cleaned(&mut self, _: &[PageNo]) -> Result<(), ChooserFailed> {
         Ok(())
     }
 
@@ -63,7 +63,8 @@ impl Chooser for PlainLru {
 
 fn plain_lru() -> ForeignPolicy {
     let make = |config: BufferConfig| {
-        Ok(Box::new(PlainLru { capacity: config.capacity_pages as usize, order: VecDeque::new() }) as Box<dyn Chooser>)
+        Ok(Box::new(PlainLru { capacity: config.capacity_pages as usize, order: VecDeque::new() })
+            as Box<dyn PageChooser>)
     };
     ForeignPolicy { name: "plain".into(), unit: EvictionUnit::Page, make: Arc::new(make) }
 }
@@ -103,7 +104,7 @@ fn one_that_does_what_lru_does_has_its_results() {
         DeviceConfig::Ssd(SsdConfig { elements: 1, blocks_per_plane: 16, ..SsdConfig::default() }, StartState::Full);
     let requests = requests();
     for device in [DeviceConfig::None, ssd] {
-        let ways = [(FlushMode::Ignore, Admission::Page), (FlushMode::Drain, Admission::Request)];
+        let ways = [(FlushMode::Ignore, AdmissionOrder::Page), (FlushMode::Drain, AdmissionOrder::Request)];
         for (flush, admission) in ways {
             let mut both = experiment(&["lru", "plain"], &[16 * PAGE, 64 * PAGE], geometry, device.clone());
             (both.run.flush, both.run.admission) = (flush, admission);
@@ -130,12 +131,12 @@ struct Stubborn {
     told: Arc<Mutex<Vec<String>>>,
 }
 
-impl Chooser for Stubborn {
-    fn access(&mut self, _: Access, _: bool, victims: &mut VictimList) -> Result<bool, Stop> {
+impl PageChooser for Stubborn {
+    fn access(&mut self, _: PageAccess, _: bool, victims: &mut VictimList) -> Result<bool, ChooserFailed> {
         if self.waits { Ok(true) } else { self.evict(victims).map(|()| true) }
     }
 
-    fn evict(&mut self, victims: &mut VictimList) -> Result<(), Stop> {
+    fn evict(&mut self, victims: &mut VictimList) -> Result<(), ChooserFailed> {
         for unit in self.victims {
             unit.iter().for_each(|&page| victims.page(page));
             victims.end_unit();
@@ -143,15 +144,15 @@ impl Chooser for Stubborn {
         Ok(())
     }
 
-    fn admits(&self, _: Access) -> Result<bool, Stop> {
+    fn admits(&self, _: PageAccess) -> Result<bool, ChooserFailed> {
         Ok(true)
     }
 
-    fn trimmed(&mut self, _: PageNo) -> Result<(), Stop> {
+    fn trimmed(&mut self, _: PageNo) -> Result<(), ChooserFailed> {
         Ok(())
     }
 
-    fn cleaned(&mut self, _: &[PageNo]) -> Result<(), Stop> {
+    fn cleaned(&mut self, _: &[PageNo]) -> Result<(), ChooserFailed> {
         Ok(())
     }
 
@@ -164,13 +165,14 @@ impl Chooser for Stubborn {
 fn told(unit: EvictionUnit, victims: &'static [&'static [u64]], pages: &[u32]) -> Vec<String> {
     let told = Arc::default();
     let (into, config) = (Arc::clone(&told), BufferConfig { capacity_pages: 2, pages_per_block: 4, elements: 1 });
-    let make = move |_| Ok(Box::new(Stubborn { victims, waits: false, told: Arc::clone(&into) }) as Box<dyn Chooser>);
+    let make =
+        move |_| Ok(Box::new(Stubborn { victims, waits: false, told: Arc::clone(&into) }) as Box<dyn PageChooser>);
     let mut buffer =
         ForeignPolicy { name: "stubborn".into(), unit, make: Arc::new(make) }.build(config).expect("a buffer");
     buffer.grow(16);
     let mut out = Evictions::default();
     for &page in pages {
-        buffer.access(Access::write(page), &NoDevice, &mut NoVeto, &mut out);
+        buffer.access(PageAccess::write(page), &NoDevice, &mut NoVeto, &mut out);
         assert!(buffer.len() <= 2);
     }
     drop(buffer);
@@ -199,14 +201,14 @@ fn pages_of_a_block_leave_as_one_victim() {
     let config = BufferConfig { capacity_pages: 4, pages_per_block: 4, elements: 1 };
     let make = |_| {
         let victims: &[&[u64]] = &[&[4, 5, 6]];
-        Ok(Box::new(Stubborn { victims, waits: true, told: Arc::default() }) as Box<dyn Chooser>)
+        Ok(Box::new(Stubborn { victims, waits: true, told: Arc::default() }) as Box<dyn PageChooser>)
     };
     let policy = ForeignPolicy { name: "blocks".into(), unit: EvictionUnit::Block, make: Arc::new(make) };
     let mut buffer = policy.build(config).expect("a buffer");
     buffer.grow(16);
     let mut out = Evictions::default();
     assert!(!buffer.evict(&NoDevice, &mut NoVeto, &mut out), "nothing is held");
-    for access in [Access::write(4), Access::read(5), Access::write(6), Access::write(1)] {
+    for access in [PageAccess::write(4), PageAccess::read(5), PageAccess::write(6), PageAccess::write(1)] {
         buffer.access(access, &NoDevice, &mut NoVeto, &mut out);
     }
     assert!(out.is_empty() && buffer.evict(&NoDevice, &mut NoVeto, &mut out));

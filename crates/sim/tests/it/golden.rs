@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use destage_plan::{Nanos, PageGeometry, Request};
 use destage_policy::buffer::policies;
 use destage_sim::buffer::{AnalyticConfig, DeviceConfig};
-use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
+use destage_sim::ssd::{Ftl, PageAllocation, SsdConfig, StartState};
 
 use crate::in_memory::{experiment, run};
 use crate::mixed::mixed;
@@ -66,7 +66,7 @@ fn small() -> SsdConfig {
 }
 
 fn channels() -> DeviceConfig {
-    DeviceConfig::Ssd(SsdConfig { allocation: Allocation::Channels, ..small() }, StartState::Full)
+    DeviceConfig::Ssd(SsdConfig { allocation: PageAllocation::Channels, ..small() }, StartState::Full)
 }
 
 fn header() -> String {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::policies;
-use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode, RunResult, SimError};
+use destage_sim::buffer::{BufferExperiment, DeviceConfig, FlushMode, RunResult, SimError};
 use destage_sim::experiment::ExperimentError;
-use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, VolumeSelection, Warmup};
-use destage_sim::measure::Saturation;
+use destage_sim::input::{HostModel, LbaOverflow, PlaySpeed, TraceOps, VolumeSelection, WarmupPart};
+use destage_sim::measure::SaturationCause;
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 
 use crate::in_memory::{ONE_THREAD, discard, experiment, flush, read, run, run_one, try_run, write};
@@ -38,17 +38,17 @@ fn ssd(elements: u32, start: StartState) -> DeviceConfig {
     DeviceConfig::Ssd(config, start)
 }
 
-fn over(device: DeviceConfig, policy: &str, cache_pages: u64) -> Experiment {
+fn over(device: DeviceConfig, policy: &str, cache_pages: u64) -> BufferExperiment {
     let mut experiment = experiment(&[policy], &[cache_pages * PAGE], geometry(), device);
     experiment.run.buffer_latency = Nanos::ZERO;
     experiment
 }
 
-fn one_element(policy: &str, cache_pages: u64) -> Experiment {
+fn one_element(policy: &str, cache_pages: u64) -> BufferExperiment {
     over(ssd(1, StartState::Empty), policy, cache_pages)
 }
 
-fn no_device(policy: &str, cache_pages: u64) -> Experiment {
+fn no_device(policy: &str, cache_pages: u64) -> BufferExperiment {
     over(DeviceConfig::None, policy, cache_pages)
 }
 
@@ -59,7 +59,7 @@ fn response_sum(r: &RunResult) -> u64 {
 
 /// The response time of each request in microseconds: what the sum grows by when one request more
 /// takes part.
-fn responses(experiment: &Experiment, requests: &[Request]) -> Vec<u64> {
+fn responses(experiment: &BufferExperiment, requests: &[Request]) -> Vec<u64> {
     let mut sum = 0;
     (1..=requests.len())
         .map(|limit| {
@@ -232,7 +232,7 @@ fn speed_is_an_exact_fraction() {
     let requests = [write(0, 0, 1), write(300, 1, 1), write(601, 2, 1)];
     let at = |times, per| {
         let mut experiment = one_element("none", 1);
-        experiment.replay.speed = Speed { times, per };
+        experiment.replay.speed = PlaySpeed { times, per };
         experiment
     };
     assert_eq!(responses(&at(1, 1), &requests), [200, 200, 200]);
@@ -249,7 +249,7 @@ fn only_what_comes_after_the_warm_up_is_measured() {
     let mut none = one_element("none", 1);
     let whole = run_one(&none, &requests);
     assert_eq!((whole.context.warmup_requests, response_sum(&whole)), (0, (200 + 400 + 500 + 475 + 200) * US));
-    for warmup in [Warmup::Requests(2), Warmup::Time(Nanos(1)), Warmup::Time(Nanos(100 * US))] {
+    for warmup in [WarmupPart::Requests(2), WarmupPart::Time(Nanos(1)), WarmupPart::Time(Nanos(100 * US))] {
         none.run.warmup = warmup;
         let r = run_one(&none, &requests);
         // The queue that the warm-up left is there.
@@ -259,12 +259,12 @@ fn only_what_comes_after_the_warm_up_is_measured() {
         assert_eq!(r.series.start, 100 * US);
     }
     // At three times the speed the third request arrives at 33 µs.
-    none.run.warmup = Warmup::Time(Nanos(34 * US));
-    none.replay.speed = Speed { times: 3, per: 1 };
+    none.run.warmup = WarmupPart::Time(Nanos(34 * US));
+    none.replay.speed = PlaySpeed { times: 3, per: 1 };
     assert_eq!(run_one(&none, &requests).context.warmup_requests, 3);
     // What the warm-up brought into the buffer stays there.
     let mut lru = one_element("lru", 4);
-    lru.run.warmup = Warmup::Requests(3);
+    lru.run.warmup = WarmupPart::Requests(3);
     let r = run_one(&lru, &requests);
     assert_eq!((r.counters.hits, r.counters.drain_pages_flushed), (2, 3));
 }
@@ -273,7 +273,7 @@ fn only_what_comes_after_the_warm_up_is_measured() {
 fn a_warm_up_that_outlasts_the_trace_is_an_error() {
     let requests = Arc::new(vec![write(0, 0, 1), read(10, 0, 1)]);
     for device in [DeviceConfig::None, ssd(1, StartState::Empty)] {
-        for warmup in [Warmup::Requests(2), Warmup::Requests(u64::MAX), Warmup::Time(Nanos(11 * US))] {
+        for warmup in [WarmupPart::Requests(2), WarmupPart::Requests(u64::MAX), WarmupPart::Time(Nanos(11 * US))] {
             let mut lru = over(device.clone(), "lru", 1);
             lru.run.warmup = warmup;
             let error = try_run(&lru, ONE_THREAD, &requests).expect_err("nothing is measured");
@@ -283,8 +283,8 @@ fn a_warm_up_that_outlasts_the_trace_is_an_error() {
     }
     // Filtered requests are no part of it.
     let mut lru = one_element("lru", 1);
-    lru.replay.ops = Ops::Writes;
-    lru.run.warmup = Warmup::Requests(1);
+    lru.replay.ops = TraceOps::Writes;
+    lru.run.warmup = WarmupPart::Requests(1);
     assert!(matches!(try_run(&lru, ONE_THREAD, &requests), Err(SimError::Experiment(ExperimentError::Warmup { .. }))));
 }
 
@@ -300,10 +300,10 @@ fn a_warm_up_takes_away_what_its_requests_count() {
         all.run.flush = FlushMode::Drain;
         all.run.drain = false;
         let mut warm = all.clone();
-        warm.run.warmup = Warmup::Requests(1_000);
+        warm.run.warmup = WarmupPart::Requests(1_000);
         let mut before = all.clone();
         before.replay.limit = Some(1_000);
-        let numbers = |experiment: &Experiment| {
+        let numbers = |experiment: &BufferExperiment| {
             let r = run_one(experiment, &requests);
             let counters = format!("{:?} {:?}", r.counters, r.flash);
             // Every number of both structures, in order.
@@ -368,15 +368,15 @@ fn too_many_outstanding_requests_are_saturation() {
     let mut none = one_element("none", 1);
     none.run.max_backlog = 50;
     let r = run_one(&none, &requests);
-    assert_eq!(r.saturated, Some(Saturation::Backlog { max_backlog: 50, at: 9_900 * US }));
+    assert_eq!(r.saturated, Some(SaturationCause::Backlog { max_backlog: 50, at: 9_900 * US }));
     assert_eq!((&r.response, r.counters.requests, r.flash.flash_writes), (&None, 1_000, Some(1_000)));
     assert_eq!(r.simulated_time, 200_000 * US);
     // As many as there ever are do not reach a limit above them.
     none.run.max_backlog = 501;
-    assert!(matches!(run_one(&none, &requests).saturated, Some(Saturation::Growing { .. })));
+    assert!(matches!(run_one(&none, &requests).saturated, Some(SaturationCause::Growing { .. })));
     none.run.max_backlog = 500;
     let at = 999 * 100 * US;
-    assert_eq!(run_one(&none, &requests).saturated, Some(Saturation::Backlog { max_backlog: 500, at }));
+    assert_eq!(run_one(&none, &requests).saturated, Some(SaturationCause::Backlog { max_backlog: 500, at }));
     // A closed loop cannot be saturated.
     none.run.host = HostModel::Closed { depth: 600 };
     let r = run_one(&none, &requests);
@@ -389,7 +389,7 @@ fn an_overload_during_the_warm_up_is_not_saturation() {
     none.run.max_backlog = 10;
     let requests: Vec<_> = stream(0, 1, 100).chain(stream(1_000_000, 300, 100)).collect();
     assert!(run_one(&none, &requests).saturated.is_some());
-    none.run.warmup = Warmup::Requests(100);
+    none.run.warmup = WarmupPart::Requests(100);
     let r = run_one(&none, &requests);
     let all = r.response.expect("response times").all.expect("requests");
     assert_eq!((r.saturated, all.count, all.max, r.simulated_time), (None, 100, 200_000, (99 * 300 + 200) * US));
@@ -401,7 +401,7 @@ fn a_backlog_that_grows_to_the_end_is_saturation() {
     // the limit.
     let requests: Vec<_> = stream(0, 190, 40_000).collect();
     let r = run_one(&one_element("none", 1), &requests);
-    assert!(matches!(r.saturated, Some(Saturation::Growing { .. })), "{:?}", r.saturated);
+    assert!(matches!(r.saturated, Some(SaturationCause::Growing { .. })), "{:?}", r.saturated);
     assert_eq!((&r.response, r.counters.requests), (&None, 40_000));
     // At the rate that the element can just bear there is none.
     let requests: Vec<_> = stream(0, 200, 40_000).collect();
@@ -437,7 +437,7 @@ fn of_the_trace(run: &RunResult) -> Vec<String> {
 fn reads_can_be_left_out() {
     let requests = [write(0, 0, 1), read(10, 0, 1), flush(20), read(30, 5, 1), discard(40, 0, 1), write(50, 0, 1)];
     let mut lru = no_device("lru", 4);
-    lru.replay.ops = Ops::Writes;
+    lru.replay.ops = TraceOps::Writes;
     let report = run(&lru, &requests);
     let r = &report.results[0];
     assert_eq!((r.context.input.trace_requests, r.context.input.left_out_requests), (6, 2));
@@ -544,13 +544,13 @@ fn what_has_no_place_is_an_error_with_the_requests_number() {
         let error = try_run(&one_element("none", 1), ONE_THREAD, &requests).expect_err("beyond any time").to_string();
         assert!(error.starts_with("requests, request 2: ") && error.contains("146 years"), "{error}");
         let mut slow = one_element("none", 1);
-        slow.replay.speed = Speed { times: 1, per: 1_000_000_000 };
+        slow.replay.speed = PlaySpeed { times: 1, per: 1_000_000_000 };
         let requests = Arc::new(vec![write(0, 0, 1), write(1 << 40, 0, 1)]);
         let error = try_run(&slow, ONE_THREAD, &requests).expect_err("beyond any time").to_string();
         assert!(error.contains("146 years"), "{error}");
     }
     for bytes in [0, PAGE - 1, u64::MAX] {
-        let none = Experiment { caches: vec![PAGE, bytes], ..no_device("lru", 1) };
+        let none = BufferExperiment { caches: vec![PAGE, bytes], ..no_device("lru", 1) };
         let error = try_run(&none, ONE_THREAD, &Arc::new(Vec::new())).expect_err("no size for a cache");
         assert!(matches!(error, SimError::CacheSize { .. }), "{error}");
     }

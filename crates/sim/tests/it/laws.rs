@@ -3,11 +3,11 @@
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::{EvictionUnit, info, policies};
-use destage_sim::buffer::{AnalyticConfig, BufferCounters, DeviceConfig, Experiment, FlushMode, RunResult};
-use destage_sim::experiment::Capacity;
-use destage_sim::input::{HostModel, Subpage, TrimMode};
+use destage_sim::buffer::{AnalyticConfig, BufferCounters, BufferExperiment, DeviceConfig, FlushMode, RunResult};
+use destage_sim::experiment::DeviceCapacity;
+use destage_sim::input::{HostModel, SubpageWrites, TrimMode};
 use destage_sim::measure::WearClass;
-use destage_sim::ssd::{Allocation, Ftl, ModernDesign, SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{Ftl, ModernDesign, PageAllocation, SsdConfig, SsdShape, StartState};
 
 use crate::in_memory::{self, experiment, run, run_one, write};
 use crate::mixed::{PAGE, mixed};
@@ -50,7 +50,7 @@ fn small_ssd(start: StartState) -> DeviceConfig {
 /// The same with a write point per element; pages go to the elements in turn.
 fn channels(start: StartState) -> DeviceConfig {
     let DeviceConfig::Ssd(config, _) = small_ssd(start) else { unreachable!("an SSD was made") };
-    DeviceConfig::Ssd(SsdConfig { allocation: Allocation::Channels, ..config }, start)
+    DeviceConfig::Ssd(SsdConfig { allocation: PageAllocation::Channels, ..config }, start)
 }
 
 fn device_pages() -> u64 {
@@ -63,16 +63,16 @@ fn workload(seed: u64) -> Vec<Request> {
 }
 
 /// How a run treats flushes, discards and partial pages.
-type Ways = (FlushMode, TrimMode, Subpage);
+type Ways = (FlushMode, TrimMode, SubpageWrites);
 
 const WAYS: [Ways; 4] = [
-    (FlushMode::Ignore, TrimMode::Honour, Subpage::Promote),
-    (FlushMode::Drain, TrimMode::Honour, Subpage::Rmw),
-    (FlushMode::Drain, TrimMode::Ignore, Subpage::Promote),
-    (FlushMode::Ignore, TrimMode::Ignore, Subpage::Rmw),
+    (FlushMode::Ignore, TrimMode::Honour, SubpageWrites::Promote),
+    (FlushMode::Drain, TrimMode::Honour, SubpageWrites::Rmw),
+    (FlushMode::Drain, TrimMode::Ignore, SubpageWrites::Promote),
+    (FlushMode::Ignore, TrimMode::Ignore, SubpageWrites::Rmw),
 ];
 
-fn over(device: DeviceConfig, policies: &[&str], (flush, trim, subpage): Ways) -> Experiment {
+fn over(device: DeviceConfig, policies: &[&str], (flush, trim, subpage): Ways) -> BufferExperiment {
     let mut experiment = experiment(policies, &CACHES, geometry(), device);
     experiment.run.flush = flush;
     experiment.run.trim = trim;
@@ -161,7 +161,7 @@ fn obeys_the_devices_laws(r: &RunResult, ways: Ways, name: &str) {
     );
     assert_eq!(ssd.redirected_programs, 0, "{name}: pages in turn leave room everywhere");
     assert_eq!(flash.flash_writes, Some(ssd.host_programs + moved + ssd.summary_programs), "{name}: flash writes");
-    if ways.2 == Subpage::Promote {
+    if ways.2 == SubpageWrites::Promote {
         let reads = c.read_pages - c.read_hits + c.pad_reads + c.destage_pad_reads + c.flush_pad_reads;
         assert_eq!(flash.flash_reads.expect("an SSD") + ssd.unmapped_reads, reads, "{name}: flash reads");
     }
@@ -316,7 +316,7 @@ fn a_modern_drive_fits_its_trace() {
     let drive = ModernDesign::named("pm9a3").expect("a preset").config(geometry());
     let device = DeviceConfig::Ssd(drive, StartState::Full);
     let mut experiment = experiment(&["lru"], &[64 * PAGE], geometry(), device);
-    experiment.replay.capacity = Capacity::Fit;
+    experiment.replay.capacity = DeviceCapacity::Fit;
     let requests: Vec<Request> = (0..2_000).map(|i| write(i * 100, i * 7 % 500, 1)).collect();
     let result = run_one(&experiment, &requests);
     let bytes = result.ssd.as_ref().expect("an SSD").host_pages * PAGE;
@@ -339,7 +339,7 @@ fn nothing_is_lost_in_log_blocks() {
         let requests = workload(40 + seed as u64);
         let asked = asked(&requests);
         for (ftl, log_blocks) in [(Ftl::Bast, None), (Ftl::Bast, Some(3)), (Ftl::Fast, None), (Ftl::Fast, Some(3))] {
-            for allocation in [Allocation::Static, Allocation::Channels] {
+            for allocation in [PageAllocation::Static, PageAllocation::Channels] {
                 let device = log_block_ssd(ftl, log_blocks, allocation, start);
                 for r in run(&over(device, &all_policies(), ways), &requests).results {
                     let name = format!(
@@ -377,9 +377,9 @@ fn obeys_the_laws_of_merges(r: &RunResult, ftl: Ftl, name: &str) {
     assert_eq!(ssd.summary_programs, 0, "{name}");
 }
 
-fn log_block_ssd(ftl: Ftl, log_blocks: Option<u32>, allocation: Allocation, start: StartState) -> DeviceConfig {
+fn log_block_ssd(ftl: Ftl, log_blocks: Option<u32>, allocation: PageAllocation, start: StartState) -> DeviceConfig {
     let DeviceConfig::Ssd(config, _) = small_ssd(start) else { unreachable!("an SSD was made") };
-    let stride = if allocation == Allocation::Channels { 1 } else { PAGES_PER_BLOCK as u32 };
+    let stride = if allocation == PageAllocation::Channels { 1 } else { PAGES_PER_BLOCK as u32 };
     DeviceConfig::Ssd(SsdConfig { ftl, log_blocks, allocation, stride, summary_page: false, ..config }, start)
 }
 
@@ -551,7 +551,7 @@ impl Lru {
                     } else {
                         self.access(page, true)
                     };
-                    self.rmw_reads += u64::from(subpage == Subpage::Rmw && !hit && !whole(page));
+                    self.rmw_reads += u64::from(subpage == SubpageWrites::Rmw && !hit && !whole(page));
                 }
             }
             Op::Flush => {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use destage_plan::{Element, Nanos, PageGeometry, PageNo};
 use destage_policy::buffer::DeviceView;
-use destage_sim::ssd::{Allocation, ElementCounters, Ftl, PageStates, Ssd, SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{ElementCounters, Ftl, PageAllocation, PageStates, Ssd, SsdConfig, SsdShape, StartState};
 use proptest::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -177,14 +177,14 @@ impl Model {
     }
 
     fn home(&self, page: u32) -> Option<usize> {
-        let fixed = self.config.allocation == Allocation::Static;
+        let fixed = self.config.allocation == PageAllocation::Static;
         fixed.then(|| (page / self.config.stride % self.config.elements) as usize)
     }
 
     /// Where to begin a block, from the first choice on.
     fn candidates(&self, first: usize) -> Vec<usize> {
         let count = self.elements.len();
-        let rounds = if self.config.allocation == Allocation::Static { 1 } else { 2 * count };
+        let rounds = if self.config.allocation == PageAllocation::Static { 1 } else { 2 * count };
         (0..rounds).map(|i| (first + i) % count).collect()
     }
 
@@ -492,7 +492,7 @@ fn driven(config: &SsdConfig, pages_per_block: u64, start: StartState, operation
     assert_eq!((shape.host_pages, shape.log_blocks as usize), (model.host_pages, model.log_blocks), "{config:?}");
     let mut ssd = Ssd::new(shape, start);
     let pages = ssd.shape().host_pages;
-    let in_channels = config.allocation == Allocation::Channels;
+    let in_channels = config.allocation == PageAllocation::Channels;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let (mut now, mut next, mut channel) = (0, 0, 0);
     compare(&mut ssd, &model, now, "at the start");
@@ -583,13 +583,13 @@ const STARTS: [StartState; 4] = [
 
 /// Every combination of layer, number of log blocks, start state and transfer time, all of which
 /// merge in every way.
-fn every_combination(allocation: Allocation, operations: u32) {
+fn every_combination(allocation: PageAllocation, operations: u32) {
     let mut seed = 0;
     for ftl in [Ftl::Bast, Ftl::Fast] {
         for log_blocks in [None, Some(2), Some(3)] {
             for start in STARTS {
                 seed += 1;
-                let stride = if allocation == Allocation::Channels { 1 } else { 4 };
+                let stride = if allocation == PageAllocation::Channels { 1 } else { 4 };
                 let transfer_ps_per_byte = if seed % 2 == 0 { 25_000 } else { 0 };
                 let config = SsdConfig { allocation, log_blocks, stride, transfer_ps_per_byte, ..small(ftl, 4) };
                 let did = driven(&config, 4, start, operations * soak(), seed);
@@ -602,12 +602,12 @@ fn every_combination(allocation: Allocation, operations: u32) {
 
 #[test]
 fn with_static_allocation() {
-    every_combination(Allocation::Static, 20_000);
+    every_combination(PageAllocation::Static, 20_000);
 }
 
 #[test]
 fn in_channels() {
-    every_combination(Allocation::Channels, 20_000);
+    every_combination(PageAllocation::Channels, 20_000);
 }
 
 /// One page per block, blocks larger than a word, one element, many, strides of several blocks, and
@@ -624,7 +624,7 @@ fn odd_sizes() {
         // The smallest reserve: nothing is left over in any channel.
         let tight = |log_blocks| SsdConfig {
             elements: 3,
-            allocation: Allocation::Channels,
+            allocation: PageAllocation::Channels,
             stride: 1,
             reserve_bp: 2500,
             log_blocks,
@@ -645,7 +645,7 @@ fn any_config() -> impl Strategy<Value = (SsdConfig, u64)> {
                 ftl: if bast { Ftl::Bast } else { Ftl::Fast },
                 log_blocks,
                 elements,
-                allocation: if channels { Allocation::Channels } else { Allocation::Static },
+                allocation: if channels { PageAllocation::Channels } else { PageAllocation::Static },
                 planes,
                 blocks_per_plane,
                 reserve_bp,
@@ -676,7 +676,7 @@ proptest! {
 fn a_channel_that_is_always_chosen_fills_up() {
     for ftl in [Ftl::Bast, Ftl::Fast] {
         for log_blocks in [None, Some(2)] {
-            let config = SsdConfig { allocation: Allocation::Channels, stride: 1, log_blocks, ..small(ftl, 4) };
+            let config = SsdConfig { allocation: PageAllocation::Channels, stride: 1, log_blocks, ..small(ftl, 4) };
             let geometry = PageGeometry::new(4096, 4).expect("a geometry");
             let mut model = Model::new(&config, geometry, StartState::Full);
             let mut ssd = Ssd::new(SsdShape::new(config, geometry).expect("a shape"), StartState::Full);

@@ -4,7 +4,7 @@
 use destage_plan::{Element, Nanos, PageGeometry, PageNo, Request};
 use destage_policy::buffer::{EvictionUnit, policies};
 use destage_sim::buffer::{DeviceConfig, RunResult};
-use destage_sim::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{ElementCounters, Ftl, PageAllocation, Ssd, SsdConfig, SsdShape, StartState};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
@@ -155,7 +155,7 @@ fn a_block_moves_to_the_channel_of_its_log_block() {
         ftl: Ftl::Bast,
         log_blocks: Some(1),
         elements: 2,
-        allocation: Allocation::Channels,
+        allocation: PageAllocation::Channels,
         planes: 1,
         blocks_per_plane: 16,
         reserve_bp: 2500,
@@ -219,7 +219,7 @@ fn uniform_writes_erase_most_under_bast_and_least_under_the_page_map() {
     }
 }
 
-fn bast(allocation: Allocation) -> DeviceConfig {
+fn bast(allocation: PageAllocation) -> DeviceConfig {
     let config = SsdConfig {
         ftl: Ftl::Bast,
         log_blocks: Some(6),
@@ -228,7 +228,7 @@ fn bast(allocation: Allocation) -> DeviceConfig {
         planes: 1,
         blocks_per_plane: 64,
         lanes: 1,
-        stride: if allocation == Allocation::Channels { 1 } else { 16 },
+        stride: if allocation == PageAllocation::Channels { 1 } else { 16 },
         summary_page: false,
         ..SsdConfig::default()
     };
@@ -248,7 +248,7 @@ fn padding_turns_full_merges_into_switches() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
     let requests: Vec<Request> = (0..6_000).map(|i| write(i * 20_000, below(&mut rng, 1_600), 1)).collect();
     let policies = ["bplru", "bplru:padding=never"];
-    let results = run(&experiment(&policies, &[64 * PAGE], geometry, bast(Allocation::Static)), &requests).results;
+    let results = run(&experiment(&policies, &[64 * PAGE], geometry, bast(PageAllocation::Static)), &requests).results;
     let [padded, plain] = [&results[0], &results[1]];
     assert_eq!((padded.counters.evictions, padded.counters.hits), (plain.counters.evictions, plain.counters.hits));
     let (with, without) = (merges(padded), merges(plain));
@@ -269,7 +269,7 @@ fn block_level_layers_run_on_log_blocks_in_channels() {
     let requests: Vec<Request> =
         (0..4_000).map(|i| write(i * 20_000, below(&mut rng, 400) * 4, 1 + below(&mut rng, 4))).collect();
     for ftl in [Ftl::Bast, Ftl::Fast] {
-        let DeviceConfig::Ssd(config, start) = bast(Allocation::Channels) else { unreachable!("an SSD was made") };
+        let DeviceConfig::Ssd(config, start) = bast(PageAllocation::Channels) else { unreachable!("an SSD was made") };
         let device = DeviceConfig::Ssd(SsdConfig { ftl, ..config }, start);
         for layer in ["cave", "cawr", "gcar+cave", "gcar+cawr"] {
             let of_blocks = policies().iter().filter(|policy| policy.unit == EvictionUnit::Block);
@@ -304,7 +304,7 @@ fn gcar_avoids_elements_that_merge() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(13);
     let requests: Vec<Request> = (0..4_000).map(|i| write(i * 5_000, below(&mut rng, 1_600), 1)).collect();
     for policy in ["gcar+lru", "gcar+bplru:padding=never"] {
-        let r = run_one(&experiment(&[policy], &[64 * PAGE], geometry, bast(Allocation::Static)), &requests);
+        let r = run_one(&experiment(&[policy], &[64 * PAGE], geometry, bast(PageAllocation::Static)), &requests);
         let avoidance = r.avoidance.expect("a layer that avoids collections");
         assert!(avoidance.passed_over > 100, "{policy}: {avoidance:?}");
         assert!(avoidance.deferred_pages_destaged > 0, "{policy}: {avoidance:?}");

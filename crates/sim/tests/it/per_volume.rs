@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::{EvictionUnit, info, policies};
-use destage_sim::buffer::{AnalyticConfig, DeviceConfig, Experiment, FlushMode, RunResult};
-use destage_sim::experiment::Resources;
-use destage_sim::input::{HostModel, LbaOverflow, VolumeSelection, Warmup};
+use destage_sim::buffer::{AnalyticConfig, BufferExperiment, DeviceConfig, FlushMode, RunResult};
+use destage_sim::experiment::RunResources;
+use destage_sim::input::{HostModel, LbaOverflow, VolumeSelection, WarmupPart};
 use destage_sim::measure::VolumeResult;
-use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
+use destage_sim::ssd::{Ftl, PageAllocation, SsdConfig, StartState};
 
 use crate::in_memory::{experiment, run, run_one, try_run};
 use crate::mixed::{PAGE, mixed};
@@ -31,18 +31,18 @@ fn workload(seed: u64, volumes: u32) -> Vec<Request> {
     requests
 }
 
-fn ssd(allocation: Allocation, ftl: Ftl) -> DeviceConfig {
+fn ssd(allocation: PageAllocation, ftl: Ftl) -> DeviceConfig {
     let mut config = SsdConfig { elements: 2, planes: 2, blocks_per_plane: 96, lanes: 2, ..SsdConfig::default() };
     config.reserve_bp = 2000;
     config.allocation = allocation;
     config.ftl = ftl;
     if ftl != Ftl::Page {
-        (config.summary_page, config.stride) = (false, if allocation == Allocation::Static { 16 } else { 1 });
+        (config.summary_page, config.stride) = (false, if allocation == PageAllocation::Static { 16 } else { 1 });
     }
     DeviceConfig::Ssd(config, StartState::Full)
 }
 
-fn over(device: DeviceConfig, policies: &[&str]) -> Experiment {
+fn over(device: DeviceConfig, policies: &[&str]) -> BufferExperiment {
     let mut experiment = experiment(policies, &CACHES, geometry(), device);
     experiment.replay.lba_overflow = LbaOverflow::Compact;
     experiment.run.max_backlog = u64::MAX;
@@ -108,21 +108,21 @@ fn volumes_add_up_to_the_run_for_every_policy_and_device() {
     let anywhere: Vec<_> =
         policies().iter().filter(|policy| !policy.chooses_channels).map(|policy| policy.name).collect();
     let requests = workload(1, 5);
-    let log_blocks = |ftl| over(ssd(Allocation::Static, ftl), &anywhere);
+    let log_blocks = |ftl| over(ssd(PageAllocation::Static, ftl), &anywhere);
     let mut experiments = vec![
         over(DeviceConfig::None, &all),
         over(DeviceConfig::Analytic(AnalyticConfig::default()), &all),
-        over(ssd(Allocation::Static, Ftl::Page), &anywhere),
-        over(ssd(Allocation::Channels, Ftl::Page), &all),
+        over(ssd(PageAllocation::Static, Ftl::Page), &anywhere),
+        over(ssd(PageAllocation::Channels, Ftl::Page), &all),
         over(
-            ssd(Allocation::Channels, Ftl::Page),
+            ssd(PageAllocation::Channels, Ftl::Page),
             &["gcar+lru", "gcar+bplru", "cave+fab", "cave+bplru", "gate+lru", "gcar+cave+fab", "bplru:padding=0.5"],
         ),
         log_blocks(Ftl::Bast),
         log_blocks(Ftl::Fast),
     ];
     // Volumes share pages.
-    let on_ssd = over(ssd(Allocation::Static, Ftl::Page), &anywhere);
+    let on_ssd = over(ssd(PageAllocation::Static, Ftl::Page), &anywhere);
     let mut merged = on_ssd.clone();
     merged.replay.volumes = VolumeSelection::Merge;
     let mut wrapped = on_ssd;
@@ -144,9 +144,9 @@ fn volumes_add_up_to_the_run_for_every_policy_and_device() {
 #[test]
 fn warmups_and_hosts_in_a_closed_loop_do_not_matter() {
     let requests = workload(2, 4);
-    for warmup in [Warmup::Requests(1_500), Warmup::Time(requests[1_000].time)] {
+    for warmup in [WarmupPart::Requests(1_500), WarmupPart::Time(requests[1_000].time)] {
         for host in [HostModel::Open, HostModel::Closed { depth: 3 }] {
-            for device in [DeviceConfig::None, ssd(Allocation::Static, Ftl::Page)] {
+            for device in [DeviceConfig::None, ssd(PageAllocation::Static, Ftl::Page)] {
                 let timed = device != DeviceConfig::None;
                 let mut experiment = over(device, &["lru", "bplru", "none", "lb-clock"]);
                 (experiment.run.warmup, experiment.run.host) = (warmup, host);
@@ -162,7 +162,7 @@ fn warmups_and_hosts_in_a_closed_loop_do_not_matter() {
 #[test]
 fn asking_changes_nothing_else() {
     let requests = workload(3, 3);
-    for device in [DeviceConfig::None, ssd(Allocation::Static, Ftl::Page)] {
+    for device in [DeviceConfig::None, ssd(PageAllocation::Static, Ftl::Page)] {
         let asked = over(device, &["lru", "clock", "fab", "bplru", "lb-clock", "none"]);
         let mut plain = asked.clone();
         plain.run.per_volume = false;
@@ -172,7 +172,7 @@ fn asking_changes_nothing_else() {
             r.volumes = None;
         }
         assert_eq!(results, run(&plain, &requests).results);
-        let threads = Resources { threads: 3, memory_bytes: 1 << 30, stop: None };
+        let threads = RunResources { threads: 3, memory_bytes: 1 << 30, stop: None };
         let parallel = try_run(&asked, threads, &std::sync::Arc::new(requests.clone())).expect("an experiment");
         assert_eq!(parallel.results, run(&asked, &requests).results);
     }
@@ -182,7 +182,7 @@ fn asking_changes_nothing_else() {
 #[test]
 fn the_only_volume_is_the_run() {
     let requests = workload(4, 1);
-    let mut experiment = over(ssd(Allocation::Static, Ftl::Page), &["lru"]);
+    let mut experiment = over(ssd(PageAllocation::Static, Ftl::Page), &["lru"]);
     experiment.caches.truncate(1);
     let r = run_one(&experiment, &requests);
     let [only] = volumes(&r) else { panic!("one volume") };

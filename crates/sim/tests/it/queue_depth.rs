@@ -2,8 +2,8 @@
 //! hand and against a model that looks for free places among all earlier requests.
 
 use destage_plan::{Nanos, Op, PageGeometry, PageNo, Request};
-use destage_sim::array::{Device, DeviceOp};
-use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode, RunResult};
+use destage_sim::array::{DeviceOp, VirtualDevice};
+use destage_sim::buffer::{BufferExperiment, DeviceConfig, FlushMode, RunResult};
 use destage_sim::input::{HostModel, TrimMode};
 use destage_sim::ssd::{Ssd, SsdConfig, SsdShape, StartState};
 
@@ -32,7 +32,7 @@ fn config(elements: u32, queue_depth: Option<u32>) -> SsdConfig {
     }
 }
 
-fn over(config: SsdConfig, policy: &str, cache_pages: u64) -> Experiment {
+fn over(config: SsdConfig, policy: &str, cache_pages: u64) -> BufferExperiment {
     let device = DeviceConfig::Ssd(config, StartState::Empty);
     let mut experiment = experiment(&[policy], &[cache_pages * PAGE], geometry(), device);
     experiment.run.buffer_latency = Nanos::ZERO;
@@ -44,7 +44,7 @@ fn response_sum(r: &RunResult) -> u64 {
 }
 
 /// The response time of each request in µs.
-fn responses(experiment: &Experiment, requests: &[Request]) -> Vec<u64> {
+fn responses(experiment: &BufferExperiment, requests: &[Request]) -> Vec<u64> {
     let sums = (0..=requests.len()).map(|limit| {
         let mut limited = experiment.clone();
         limited.replay.limit = Some(limit as u64);
@@ -158,7 +158,7 @@ fn commands_are_issued_as_in_a_model() {
 fn a_member_of_an_array_takes_as_many() {
     let completions = |depth| {
         let shape = SsdShape::new(config(2, depth), geometry()).expect("a shape");
-        let mut device = Device::new_ssd(shape, StartState::Empty);
+        let mut device = VirtualDevice::new_ssd(shape, StartState::Empty);
         for (tag, first) in [(0, 0), (1, 2), (2, 1)] {
             device.submit(Nanos::ZERO, DeviceOp::Write, first, 1, tag);
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use destage_plan::{Nanos, PageGeometry, PolicySpec, Request};
 use destage_policy::buffer::{layers, policies};
-use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode};
-use destage_sim::curve::{self, Estimated, Found, SampledCurve, SampledError, Sampling, Scope};
-use destage_sim::experiment::{Input, Resources};
-use destage_sim::input::Warmup;
+use destage_sim::buffer::{BufferExperiment, DeviceConfig, FlushMode};
+use destage_sim::curve::{self, CurveEstimate, CurveSampling, CurveScope, PassFindings, SampledCurve, SampledError};
+use destage_sim::experiment::{OpenedInput, RunResources};
+use destage_sim::input::WarmupPart;
 
 use crate::in_memory::{InMemory, experiment, try_run};
 use crate::mixed::{PAGE, mixed};
@@ -16,36 +16,37 @@ use crate::real_traces;
 
 /// Policies whose intervals are held to what they say.
 const HELD: [&str; 6] = ["clock", "fifo", "arc", "2q", "s3-fifo", "lb-clock"];
-const TWO_THREADS: Resources<'static> = Resources { threads: 2, memory_bytes: 1 << 30, stop: None };
+const TWO_THREADS: RunResources<'static> = RunResources { threads: 2, memory_bytes: 1 << 30, stop: None };
 
-fn over(policies: &[&str], pages_per_block: u64) -> Experiment {
+fn over(policies: &[&str], pages_per_block: u64) -> BufferExperiment {
     let geometry = PageGeometry::new(PAGE, pages_per_block).expect("a geometry");
     experiment(policies, &[PAGE], geometry, DeviceConfig::None)
 }
 
-fn opener(requests: &Arc<Vec<Request>>) -> impl FnMut() -> Result<Input, destage_trace::TraceError> {
-    || Ok(Input { source: Box::new(InMemory::new(requests)), format: "memory".into() })
+fn opener(requests: &Arc<Vec<Request>>) -> impl FnMut() -> Result<OpenedInput, destage_trace::TraceError> {
+    || Ok(OpenedInput { source: Box::new(InMemory::new(requests)), format: "memory".into() })
 }
 
-fn found(experiment: &Experiment, requests: &Arc<Vec<Request>>) -> Found {
-    curve::lru(&Scope::from(experiment), TWO_THREADS, &mut opener(requests), &|_| {}).expect("the trace is sound")
+fn found(experiment: &BufferExperiment, requests: &Arc<Vec<Request>>) -> PassFindings {
+    curve::lru(&CurveScope::from(experiment), TWO_THREADS, &mut opener(requests), &|_| {}).expect("the trace is sound")
 }
 
 fn estimate(
-    experiment: &Experiment,
-    found: &Found,
+    experiment: &BufferExperiment,
+    found: &PassFindings,
     sizes: &[u64],
-    (sampling, threads): (Sampling, usize),
+    (sampling, threads): (CurveSampling, usize),
     requests: &Arc<Vec<Request>>,
 ) -> Result<Vec<SampledCurve>, SampledError> {
-    let scope = Scope::from(experiment);
-    let asked = Estimated { scope: &scope, found, policies: &experiment.policies, sizes, sampling };
-    curve::sampled(&asked, Resources { threads, ..TWO_THREADS }, &mut opener(requests), &|_| {})
+    let scope = CurveScope::from(experiment);
+    let asked = CurveEstimate { scope: &scope, found, policies: &experiment.policies, sizes, sampling };
+    curve::sampled(&asked, RunResources { threads, ..TWO_THREADS }, &mut opener(requests), &|_| {})
 }
 
 /// The hit ratios of runs, by policy and size.
-fn runs(experiment: &Experiment, sizes: &[u64], requests: &Arc<Vec<Request>>) -> Vec<Option<f64>> {
-    let experiment = Experiment { caches: sizes.iter().map(|pages| pages * PAGE).collect(), ..experiment.clone() };
+fn runs(experiment: &BufferExperiment, sizes: &[u64], requests: &Arc<Vec<Request>>) -> Vec<Option<f64>> {
+    let experiment =
+        BufferExperiment { caches: sizes.iter().map(|pages| pages * PAGE).collect(), ..experiment.clone() };
     let report = try_run(&experiment, TWO_THREADS, requests).expect("the experiment is sound");
     report.results.iter().map(|run| run.hit_ratio).collect()
 }
@@ -62,10 +63,11 @@ fn small_buffers_are_those_of_runs_for_every_policy() {
     for seed in 0..4 {
         let requests = Arc::new(mixed(seed, 400, 4_000, Nanos(1_000)));
         let mut experiment = over(&names, 8);
-        experiment.run.warmup = if seed % 2 == 0 { Warmup::Requests(500) } else { Warmup::None };
+        experiment.run.warmup = if seed % 2 == 0 { WarmupPart::Requests(500) } else { WarmupPart::None };
         experiment.run.flush = if seed < 2 { FlushMode::Drain } else { FlushMode::Ignore };
         let found = found(&experiment, &requests);
-        let curves = estimate(&experiment, &found, &sizes, (Sampling::default(), 2), &requests).expect("all can be");
+        let curves =
+            estimate(&experiment, &found, &sizes, (CurveSampling::default(), 2), &requests).expect("all can be");
         let points = curves.iter().flat_map(|curve| &curve.points);
         let expected = runs(&experiment, &sizes, &requests);
         assert_eq!(points.clone().count(), expected.len());
@@ -105,7 +107,7 @@ fn what_is_another_policy_on_a_sample_is_refused_by_name() {
     let requests = Arc::new(mixed(1, 300, 100, Nanos(1_000)));
     let experiment = over(&["lru"], 8);
     let known = found(&experiment, &requests);
-    let error = estimate(&experiment, &known, &[0], (Sampling::default(), 1), &requests).unwrap_err();
+    let error = estimate(&experiment, &known, &[0], (CurveSampling::default(), 1), &requests).unwrap_err();
     assert!(error.to_string().contains("not 0"), "{error}");
 }
 
@@ -115,7 +117,7 @@ fn an_estimate_of_lru_is_lru() {
     let experiment = over(&["lru", "lru:reads=bypass"], 64);
     let found = found(&experiment, &requests);
     let sizes = [1_000, 5_000, 20_000];
-    let curves = estimate(&experiment, &found, &sizes, (Sampling::default(), 2), &requests).expect("it can be");
+    let curves = estimate(&experiment, &found, &sizes, (CurveSampling::default(), 2), &requests).expect("it can be");
     assert_eq!(curves[0].params[0].value, "cache");
     for (point, pages) in curves[0].points.iter().zip(sizes) {
         // What it has in common with LRU is everything.
@@ -123,9 +125,9 @@ fn an_estimate_of_lru_is_lru() {
         assert!(point.samples == 8 && point.share < 1.0 && point.half_width > 0.0, "{point:?}");
     }
     // With any number of threads, and others with another seed.
-    let other = Sampling { seed: 2, ..Sampling::default() };
+    let other = CurveSampling { seed: 2, ..CurveSampling::default() };
     let points = |how| estimate(&experiment, &found, &sizes, how, &requests).unwrap().pop().unwrap().points;
-    assert_eq!(points((Sampling::default(), 1)), curves[1].points);
+    assert_eq!(points((CurveSampling::default(), 1)), curves[1].points);
     assert_ne!(points((other, 1)), curves[1].points);
 }
 
@@ -139,7 +141,7 @@ fn outside(requests: &Arc<Vec<Request>>, sizes: u32) -> (u32, u32) {
     let expected = runs(&experiment, &sizes, requests);
     let (mut outside, mut all) = (0, 0);
     for seed in 1..=3 {
-        let sampling = Sampling { seed, ..Sampling::default() };
+        let sampling = CurveSampling { seed, ..CurveSampling::default() };
         let curves = estimate(&experiment, &found, &sizes, (sampling, 2), requests).expect("all can be");
         for (point, expected) in curves.iter().flat_map(|curve| &curve.points).zip(&expected) {
             let off = (point.hit_ratio.expect("hits") - expected.expect("hits")).abs();

@@ -7,7 +7,7 @@ use destage_plan::{Nanos, PageGeometry};
 use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayError, ArrayExperiment, DeviceSetup};
 use destage_sim::buffer::{DeviceConfig, SimError};
-use destage_sim::experiment::{ExperimentError, Input, Progress, Resources, Stop};
+use destage_sim::experiment::{ExperimentError, OpenedInput, RunProgress, RunResources, StopSignal};
 use destage_sim::ssd::{Ftl, Ssd, SsdConfig, SsdShape, StartState};
 
 use crate::arrays;
@@ -29,10 +29,10 @@ fn large(ftl: Ftl) -> SsdConfig {
 
 #[test]
 fn what_was_told_before_does_not_begin() {
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     stop.now();
-    let told = Resources { stop: Some(&stop), ..ONE_THREAD };
-    let mut open = || -> Result<Input, _> { panic!("the trace is not needed") };
+    let told = RunResources { stop: Some(&stop), ..ONE_THREAD };
+    let mut open = || -> Result<OpenedInput, _> { panic!("the trace is not needed") };
     let device = DeviceConfig::Ssd(large(Ftl::Page), StartState::Aged { overwrites_pct: 100_000, seed: 1 });
     let began = Instant::now();
     for policies in [&["lru"][..], &["lru", "fab"]] {
@@ -56,7 +56,7 @@ fn a_device_is_not_aged_any_further() {
             StartState::Steady { seed: 1 },
         ] {
             let shape = SsdShape::new(large(ftl), geometry()).expect("a shape");
-            let stop = Stop::default();
+            let stop = StopSignal::default();
             let began = Instant::now();
             std::thread::scope(|scope| {
                 scope.spawn(|| {
@@ -73,10 +73,10 @@ fn a_device_is_not_aged_any_further() {
 #[test]
 fn a_run_under_way_ends() {
     let requests = Arc::new((0..40_000).map(|i| write(i * 100, i % 4_000, 1)).collect::<Vec<_>>());
-    let stop = Stop::default();
-    let told = Resources { stop: Some(&stop), ..ONE_THREAD };
-    let mut open = || Ok(Input { source: Box::new(InMemory::new(&requests)), format: "memory".into() });
-    let at_once = |progress: Progress| {
+    let stop = StopSignal::default();
+    let told = RunResources { stop: Some(&stop), ..ONE_THREAD };
+    let mut open = || Ok(OpenedInput { source: Box::new(InMemory::new(&requests)), format: "memory".into() });
+    let at_once = |progress: RunProgress| {
         if progress.requests > 0 {
             stop.now();
         }
@@ -88,10 +88,10 @@ fn a_run_under_way_ends() {
 
 #[test]
 fn a_rebuild_after_the_trace_is_not_waited_for() {
-    let stop = Stop::default();
-    let told = Resources { stop: Some(&stop), ..ONE_THREAD };
+    let stop = StopSignal::default();
+    let told = RunResources { stop: Some(&stop), ..ONE_THREAD };
     let requests = Arc::new(vec![write(0, 0, 1)]);
-    let mut open = || Ok(Input { source: Box::new(InMemory::new(&requests)), format: "memory".into() });
+    let mut open = || Ok(OpenedInput { source: Box::new(InMemory::new(&requests)), format: "memory".into() });
     let mut array = arrays::experiment(RaidLevel::Raid5, 4, &["none"]);
     // 4 TiB: hundreds of millions of stripes.
     array.array.member_bytes = Some((1 << 30) * PAGE);
@@ -112,9 +112,9 @@ fn a_rebuild_after_the_trace_is_not_waited_for() {
 fn what_is_not_told_has_the_results_that_it_has_without() {
     let requests = Arc::new((0..20_000).map(|i| write(i * 100, i * 7 % 4_000, 1)).collect::<Vec<_>>());
     let buffers = experiment(&["lru", "fab"], &[64 * PAGE], geometry(), DeviceConfig::None);
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     let with =
-        in_memory::try_run(&buffers, Resources { stop: Some(&stop), ..ONE_THREAD }, &requests).expect("it works");
+        in_memory::try_run(&buffers, RunResources { stop: Some(&stop), ..ONE_THREAD }, &requests).expect("it works");
     let without = in_memory::try_run(&buffers, ONE_THREAD, &requests).expect("it works");
     assert_eq!(format!("{:?}", with.results), format!("{:?}", without.results));
 }

@@ -4,7 +4,7 @@ use destage_cache::ServedTier;
 use destage_plan::{Dev, HostNotice, HostOp, Nanos};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, RaidLevel};
-use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
+use destage_sim::array::{FixedTimes, StepTimes, VirtualDevice, VirtualExecutor};
 
 use crate::arrays::{PAGE, Random, config, geometry, host, shape};
 use crate::md_model::{MdModel, MemberTraffic};
@@ -13,7 +13,7 @@ const TIMES: FixedTimes = FixedTimes { read: Nanos(1_000), write: Nanos(2_000), 
 
 /// Describes an array without a cache, but for so many rows in memory.
 struct CachedRowsRun {
-    array: Executor<Box<dyn ServedTier>>,
+    array: VirtualExecutor<Box<dyn ServedTier>>,
     members: u8,
     requests: u64,
     answered: u64,
@@ -29,11 +29,11 @@ impl CachedRowsRun {
         let config = ArrayConfig { cached_rows: rows, ..config(geometry) };
         let controller = destage_cache::serve(cache, &config, pages).expect("an array");
         let mut devices: Vec<_> =
-            (0..geometry.members()).map(|_| Device::fixed(TIMES, geometry.member_pages())).collect();
+            (0..geometry.members()).map(|_| VirtualDevice::fixed(TIMES, geometry.member_pages())).collect();
         if pages > 0 {
-            devices.push(Device::fixed(TIMES, pages));
+            devices.push(VirtualDevice::fixed(TIMES, pages));
         }
-        let array = Executor::new(controller, shape(geometry), 4096, devices, StepTimes::default());
+        let array = VirtualExecutor::new(controller, shape(geometry), 4096, devices, StepTimes::default());
         Self { array, members: geometry.members(), requests: 0, answered: 0 }
     }
 

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use destage_plan::{Nanos, PageGeometry, Request};
 use destage_raid::RaidLevel;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup};
-use destage_sim::buffer::{Admission, AnalyticConfig, DeviceConfig, Experiment, RunResult};
-use destage_sim::experiment::{Capacity, Input, Progress, Resources, Sweep};
+use destage_sim::buffer::{AdmissionOrder, AnalyticConfig, BufferExperiment, DeviceConfig, RunResult};
+use destage_sim::experiment::{DeviceCapacity, OpenedInput, RunProgress, RunResources, RunSelection};
 use destage_sim::ssd::{SsdConfig, StartState};
 
 use crate::arrays;
 use crate::in_memory::{self, InMemory};
 use crate::mixed::{PAGE, mixed};
 
-const RESOURCES: Resources<'static> = Resources { threads: 2, memory_bytes: 1 << 30, stop: None };
+const RESOURCES: RunResources<'static> = RunResources { threads: 2, memory_bytes: 1 << 30, stop: None };
 
 /// Some runs, a few in each pass, and at most so many results.
 struct Part<R> {
@@ -25,7 +25,7 @@ struct Part<R> {
     taken: Vec<(usize, R)>,
 }
 
-impl<R> Sweep<R> for Part<R> {
+impl<R> RunSelection<R> for Part<R> {
     fn wants(&self, run: usize) -> bool {
         self.wanted.contains(&run)
     }
@@ -56,17 +56,25 @@ fn parts<R: Clone + PartialEq + Debug>(all: &[R], requests: u64, sweep: impl Fn(
     }
 }
 
-fn sweep_buffers(experiment: &Experiment, requests: &Arc<Vec<Request>>, part: &mut dyn Sweep<RunResult>) -> u64 {
-    let mut open = || Ok(Input { source: Box::new(InMemory::new(requests)), format: "memory".into() });
+fn sweep_buffers(
+    experiment: &BufferExperiment,
+    requests: &Arc<Vec<Request>>,
+    part: &mut dyn RunSelection<RunResult>,
+) -> u64 {
+    let mut open = || Ok(OpenedInput { source: Box::new(InMemory::new(requests)), format: "memory".into() });
     experiment.sweep(RESOURCES, &mut open, &|_| {}, part).expect("it works")
 }
 
-fn sweep_arrays(experiment: &ArrayExperiment, requests: &Arc<Vec<Request>>, part: &mut dyn Sweep<ArrayResult>) -> u64 {
-    let mut open = || Ok(Input { source: Box::new(InMemory::new(requests)), format: "memory".into() });
+fn sweep_arrays(
+    experiment: &ArrayExperiment,
+    requests: &Arc<Vec<Request>>,
+    part: &mut dyn RunSelection<ArrayResult>,
+) -> u64 {
+    let mut open = || Ok(OpenedInput { source: Box::new(InMemory::new(requests)), format: "memory".into() });
     experiment.sweep(RESOURCES, &mut open, &|_| {}, part).expect("it works")
 }
 
-fn buffers(device: DeviceConfig) -> Experiment {
+fn buffers(device: DeviceConfig) -> BufferExperiment {
     let geometry = PageGeometry::new(PAGE, 16).expect("a geometry");
     let policies = ["none", "lru", "fab", "lb-clock", "lru:reads=bypass"];
     in_memory::experiment(&policies, &[32 * PAGE, 256 * PAGE], geometry, device)
@@ -90,7 +98,7 @@ fn fitted() -> ArrayExperiment {
     let mut experiment = arrays::experiment(RaidLevel::Raid5, 4, &["none", "write-through", "kdd"]);
     experiment.member = DeviceSetup::Ssd { config: arrays::small_ssd(), start: StartState::Full };
     experiment.array.member_bytes = None;
-    experiment.replay.capacity = Capacity::Fit;
+    experiment.replay.capacity = DeviceCapacity::Fit;
     experiment.caches = vec![64 * PAGE, 512 * PAGE];
     experiment
 }
@@ -114,8 +122,9 @@ fn some_runs_are_as_among_all() {
 fn what_decides_about_a_buffer_is_its_identity() {
     let requests = Arc::new(mixed(6, 2_000, 3_000, Nanos(3_000_000)));
     let mut distinct = std::collections::BTreeSet::new();
-    for (device, admission) in
-        devices().into_iter().flat_map(|device| [Admission::Page, Admission::Request].map(|a| (device.clone(), a)))
+    for (device, admission) in devices()
+        .into_iter()
+        .flat_map(|device| [AdmissionOrder::Page, AdmissionOrder::Request].map(|a| (device.clone(), a)))
     {
         let mut experiment = buffers(device);
         experiment.run.admission = admission;
@@ -125,7 +134,7 @@ fn what_decides_about_a_buffer_is_its_identity() {
         for policy in &experiment.policies {
             // Other sizes, another order: the size that is there too has the same identity and result.
             let caches = vec![512 * PAGE, 256 * PAGE];
-            let other = Experiment { policies: vec![policy.clone()], caches, ..experiment.clone() };
+            let other = BufferExperiment { policies: vec![policy.clone()], caches, ..experiment.clone() };
             let results = in_memory::run(&other, &requests).results;
             let same: Vec<_> = other.identities().into_iter().zip(results).collect();
             let known = same.iter().filter_map(|(identity, result)| {
@@ -155,7 +164,7 @@ fn what_decides_about_an_array_is_its_identity() {
                 let same = known.iter().position(|known| *known == identity);
                 assert!(same.is_none_or(|run| all[run] == result), "{result:?}");
                 // A cache device that fits has room for the largest cache, and is another without it.
-                let fits_other = experiment.replay.capacity == Capacity::Fit && caches.len() == 1;
+                let fits_other = experiment.replay.capacity == DeviceCapacity::Fit && caches.len() == 1;
                 let is_known = result.cache_bytes.is_none_or(|bytes| bytes != 128 * PAGE && !fits_other);
                 assert_eq!(same.is_some(), is_known, "{} at {:?}", result.policy, result.cache_bytes);
             }
@@ -166,8 +175,8 @@ fn what_decides_about_an_array_is_its_identity() {
 #[test]
 fn progress_ends_with_all_that_was_wanted() {
     let requests = Arc::new(mixed(8, 2_000, 3_000, Nanos(3_000_000)));
-    let last = std::sync::Mutex::new(Progress::default());
-    let mut open = || Ok(Input { source: Box::new(InMemory::new(&requests)), format: "memory".into() });
+    let last = std::sync::Mutex::new(RunProgress::default());
+    let mut open = || Ok(OpenedInput { source: Box::new(InMemory::new(&requests)), format: "memory".into() });
     let mut part = Part { wanted: vec![0, 2, 3, 5, 6], per_pass: 3, most: 9, taken: Vec::new() };
     let show = |progress| *last.lock().expect("it is whole") = progress;
     buffers(DeviceConfig::None).sweep(RESOURCES, &mut open, &show, &mut part).expect("it works");

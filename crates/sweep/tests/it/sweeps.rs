@@ -7,10 +7,10 @@ use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use destage_report::{Cell, Column, ReportRun, read_parquet};
+use destage_report::{ReportRun, ResultColumn, TableCell, read_parquet};
 use destage_scenario::sim::SIM;
-use destage_scenario::{Settings, Simulation};
-use destage_sim::experiment::Stop;
+use destage_scenario::{DescribedSimulation, ScenarioSettings};
+use destage_sim::experiment::StopSignal;
 use destage_sweep::{ParameterSweep, SweepDescription, SweepError, SweepGroup, SweepSummary, local, run};
 use proptest::prelude::*;
 
@@ -45,7 +45,7 @@ impl Here {
 
     fn sweep(&self, text: &str, out: &str, threads: usize) -> SweepSummary {
         let sweep = self.open(text, out).unwrap();
-        local(sweep, NonZero::new(threads), &Stop::default(), &|_, _| {}).unwrap()
+        local(sweep, NonZero::new(threads), &StopSignal::default(), &|_, _| {}).unwrap()
     }
 
     fn parts(&self, out: &str) -> Vec<PathBuf> {
@@ -56,22 +56,22 @@ impl Here {
         parts
     }
 
-    fn rows(&self, out: &str) -> Vec<Column> {
+    fn rows(&self, out: &str) -> Vec<ResultColumn> {
         read_parquet(fs::read(self.path(out).join("sweep.parquet")).unwrap(), |_| true).unwrap()
     }
 }
 
-fn column<'a>(columns: &'a [Column], name: &str) -> &'a [Cell] {
+fn column<'a>(columns: &'a [ResultColumn], name: &str) -> &'a [TableCell] {
     &columns.iter().find(|column| column.name == name).unwrap_or_else(|| panic!("there is no column {name}")).cells
 }
 
-fn texts<'a>(columns: &'a [Column], name: &str) -> Vec<&'a str> {
-    let text = |cell: &'a Cell| if let Cell::Text(text) = cell { text.as_str() } else { "" };
+fn texts<'a>(columns: &'a [ResultColumn], name: &str) -> Vec<&'a str> {
+    let text = |cell: &'a TableCell| if let TableCell::Text(text) = cell { text.as_str() } else { "" };
     column(columns, name).iter().map(text).collect()
 }
 
-fn whole(columns: &[Column], name: &str) -> Vec<Option<u64>> {
-    let number = |cell: &Cell| if let Cell::Integer(number) = cell { Some(*number) } else { None };
+fn whole(columns: &[ResultColumn], name: &str) -> Vec<Option<u64>> {
+    let number = |cell: &TableCell| if let TableCell::Integer(number) = cell { Some(*number) } else { None };
     column(columns, name).iter().map(number).collect()
 }
 
@@ -144,7 +144,7 @@ ssd.reserve = ["15%", "30%"]
     let rows = here.rows("out");
     let mut expected = Vec::new();
     for reserve in ["15%", "30%"] {
-        let mut settings = Settings::new(SIM);
+        let mut settings = ScenarioSettings::new(SIM);
         let given = [
             ("trace", here.path("b.spc").display().to_string()),
             ("format", "spc".to_owned()),
@@ -160,7 +160,8 @@ ssd.reserve = ["15%", "30%"]
         let mut requests = destage_scenario::sim::requests(&settings).unwrap();
         destage_scenario::count(&settings, &mut requests, &mut |_, _| {}).unwrap();
         destage_scenario::find_sizes(&settings, &mut requests, &|_| {}).unwrap();
-        let Simulation::Buffers(experiment) = destage_scenario::simulation(&settings, &requests).unwrap() else {
+        let DescribedSimulation::Buffers(experiment) = destage_scenario::simulation(&settings, &requests).unwrap()
+        else {
             panic!("no array was asked for");
         };
         let resources = destage_scenario::sim::resources(&settings).unwrap();
@@ -178,8 +179,8 @@ ssd.reserve = ["15%", "30%"]
         "erases",
     ] {
         let found = column(&rows, name).iter().map(|cell| match cell {
-            Cell::Integer(number) => Some(*number as f64),
-            Cell::Float(number) => Some(*number),
+            TableCell::Integer(number) => Some(*number as f64),
+            TableCell::Float(number) => Some(*number),
             _ => None,
         });
         let expected: Vec<_> = expected.iter().map(|run| run.number(name)).collect();
@@ -297,7 +298,7 @@ fn a_part_that_has_changed_is_set_aside_and_its_runs_are_run_again() {
         assert!(notes.contains("has changed since it was written; it is "), "{notes}");
         assert!(notes.contains("mine.parquet: is no part of a sweep, and is left alone"), "{notes}");
         assert!(sweep.known() < 32, "{}", sweep.known());
-        local(sweep, None, &Stop::default(), &|_, _| {}).unwrap();
+        local(sweep, None, &StopSignal::default(), &|_, _| {}).unwrap();
         assert!(whole == fs::read(here.path(out).join("sweep.parquet")).unwrap());
         assert_eq!(fs::read(parts[0].with_extension("damaged")).unwrap(), spoilt);
         assert!(mine.exists());
@@ -338,7 +339,7 @@ fn groups_are_text_that_says_what_it_is_for() {
         assert_eq!(group.split().len(), group.runs());
         runs.extend(group.failed("lost").into_iter().map(|failed| failed.key));
         let refused = |text: &str, file: Option<&Path>| {
-            run(&SweepGroup::parse(text).unwrap(), file, None, &Stop::default()).unwrap_err().to_string()
+            run(&SweepGroup::parse(text).unwrap(), file, None, &StopSignal::default()).unwrap_err().to_string()
         };
         // Another program, another trace, another scenario, and no trace at all.
         let program = destage_sweep::program();

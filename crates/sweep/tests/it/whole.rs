@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, thread, time::Duration};
 
 use destage_report::{ReportRun, json, read};
-use destage_scenario::sim::{self, Requests, SIM};
-use destage_scenario::{Settings, Simulation, simulation};
-use destage_sim::experiment::{Resources, Stop};
+use destage_scenario::sim::{self, SIM, SimulatedRequests};
+use destage_scenario::{DescribedSimulation, ScenarioSettings, simulation};
+use destage_sim::experiment::{RunResources, StopSignal};
 use destage_sweep::{RemoteRunner, SweepError, SweepGroup, elsewhere, whole};
 
 /// A folder with a trace of 600 requests, in the order of an SPC file.
@@ -24,8 +24,8 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
     (folder, file)
 }
 
-fn settings(pairs: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::new(SIM);
+fn settings(pairs: &[(&str, &str)]) -> ScenarioSettings {
+    let mut settings = ScenarioSettings::new(SIM);
     for (key, value) in pairs {
         settings.set(&format!("{key}={value}")).unwrap();
     }
@@ -33,15 +33,15 @@ fn settings(pairs: &[(&str, &str)]) -> Settings {
 }
 
 /// Results of a simulation here.
-fn here(settings: &Settings, requests: &Requests) -> Vec<ReportRun> {
-    let resources = Resources { threads: 1, memory_bytes: 1 << 30, stop: None };
+fn here(settings: &ScenarioSettings, requests: &SimulatedRequests) -> Vec<ReportRun> {
+    let resources = RunResources { threads: 1, memory_bytes: 1 << 30, stop: None };
     let mut open = || requests.open(0);
     match simulation(settings, requests).unwrap() {
-        Simulation::Buffers(experiment) => {
+        DescribedSimulation::Buffers(experiment) => {
             let report = experiment.run(resources, &mut open, &|_| {}).unwrap();
             report.results.iter().map(ReportRun::of_buffer).collect()
         }
-        Simulation::Array(experiment) => {
+        DescribedSimulation::Array(experiment) => {
             let report = experiment.run(resources, &mut open, &|_| {}).unwrap();
             report.results.iter().map(ReportRun::of_array).collect()
         }
@@ -63,7 +63,7 @@ fn results_are_those_of_a_simulation_here() {
         for requests in [all.of_count(600), all.part(150, 300)] {
             let group = SweepGroup::whole(&settings, &requests, &requests.name()).unwrap();
             let sent = SweepGroup::parse(&group.text()).unwrap();
-            let found = whole(&sent, None, None, &Stop::default()).unwrap();
+            let found = whole(&sent, None, None, &StopSignal::default()).unwrap();
             let expected = here(&settings, &requests);
             assert_eq!(json(&found).unwrap(), json(&expected).unwrap(), "{more:?}, {:?}", requests.parted());
             assert_eq!(found.len(), group.runs());
@@ -71,7 +71,7 @@ fn results_are_those_of_a_simulation_here() {
             let alone = group
                 .split()
                 .iter()
-                .flat_map(|one| whole(one, None, None, &Stop::default()).unwrap())
+                .flat_map(|one| whole(one, None, None, &StopSignal::default()).unwrap())
                 .collect::<Vec<_>>();
             assert_eq!(json(&alone).unwrap(), json(&expected).unwrap());
         }
@@ -89,7 +89,7 @@ fn workloads_are_made_wherever_it_is() {
     let requests = sim::requests(&settings).unwrap();
     let group = SweepGroup::whole(&settings, &requests, "made").unwrap();
     assert!(group.trace().is_none());
-    let found = whole(&group, None, None, &Stop::default()).unwrap();
+    let found = whole(&group, None, None, &StopSignal::default()).unwrap();
     assert_eq!(found.iter().map(|run| run.text("input.trace")).collect::<Vec<_>>(), ["made", "made"]);
     let hits = |runs: &[ReportRun]| runs.iter().map(|run| run.number("hits")).collect::<Vec<_>>();
     assert_eq!(hits(&found), hits(&here(&settings, &requests)));
@@ -104,7 +104,7 @@ fn what_is_wrong_is_told() {
     let right = settings(&[("trace", file.to_str().unwrap()), ("policy", "lru"), ("cache", "1MiB")]);
     let group = SweepGroup::whole(&right, &requests, "t").unwrap();
     fs::write(&file, "0,0,4096,w,0.1\n").unwrap();
-    let error = whole(&group, None, None, &Stop::default()).unwrap_err().to_string();
+    let error = whole(&group, None, None, &StopSignal::default()).unwrap_err().to_string();
     assert!(error.ends_with("t.spc: holds something else than when the sweep was planned"), "{error}");
 }
 
@@ -118,7 +118,7 @@ impl RemoteRunner for Other {
     fn whole(&self, group: &SweepGroup) -> Result<Vec<ReportRun>, SweepError> {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed);
         thread::sleep(Duration::from_millis(7 * (asked as u64 * 5 % 3)));
-        let runs = whole(group, None, None, &Stop::default())?;
+        let runs = whole(group, None, None, &StopSignal::default())?;
         let policy = runs[0].text("policy").to_owned();
         let number: usize = policy.trim_start_matches("fifo").len();
         if number > self.most {

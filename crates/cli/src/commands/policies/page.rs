@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Result, bail};
 use destage_cache::{self as cache, CacheMedium, HostCacheInfo, HostCacheSpec, all_host_caches, host_cache_layers};
 use destage_plan::{ParamSpec, PolicySpec, names};
-use destage_policy::buffer::{self, Built, LayerInfo, PolicyInfo, layers, policies};
+use destage_policy::buffer::{self, BuiltPolicy, LayerInfo, PolicyInfo, layers, policies};
 use serde_json::{Value, json};
 
 use super::{
@@ -21,7 +21,7 @@ pub(super) enum PageEntry {
     /// What goes around one.
     Layer(&'static LayerInfo),
     /// Layers, the outermost first, around a buffer.
-    Composition(String, Vec<&'static LayerInfo>, &'static PolicyInfo, Built),
+    Composition(String, Vec<&'static LayerInfo>, &'static PolicyInfo, BuiltPolicy),
     /// A cache of the host, which may have something around it.
     HostCache(&'static HostCacheInfo),
     /// What goes around one.

@@ -19,7 +19,7 @@
 //! - Where every victim lies on avoided elements, in which case the paper's loops end without a
 //!   victim: the victim of the policy inside (`base_victim`); or the access goes past the buffer
 //!   (`bypass`); or that victim once the first collection has ended (`wait`,
-//!   [`Group::after_collection`](super::Group::after_collection)).
+//!   [`EvictionGroup::after_collection`](super::Group::after_collection)).
 //! - Passed over stays passed over: a page that is written or read again meanwhile is destaged all
 //!   the same, in LRU order (Fig. 4). That is the order of the last access of pages and of the last
 //!   write of blocks, whatever the policy inside goes by. A block of which other pages are to go to
@@ -47,12 +47,12 @@ mod state;
 use destage_plan::{Element, PageNo, Params};
 
 use options::{AFTER, ALL_GC, DESTAGE_SCOPE, MAX_SHARE, POOL, SOON_MARGIN};
-pub(super) use options::{GCAR, Inside};
-use state::{AllGc, AvoidedElements, NONE, OfElement, Scope, State, UNUSED, all};
+pub(super) use options::{GCAR, InnerPolicy};
+use state::{AllGc, AvoidScope, AvoidedElements, GcarState, NONE, OfElement, UNUSED, all};
 
 use super::{
-    Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Candidate, DeviceView, EvictionUnit, Evictions,
-    Exhausted, PolicyError, Veto,
+    AccessOutcome, BlockBorder, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionCandidate, EvictionUnit,
+    EvictionVeto, Evictions, PageAccess, PolicyError, WhenExhausted,
 };
 
 /// What [`Gcar`] did.
@@ -80,25 +80,25 @@ impl GcCounters {
 }
 
 /// Says which victims lie on avoided elements.
-struct Avoid<'a, D, V> {
-    state: &'a mut State,
+struct AvoidVeto<'a, D, V> {
+    state: &'a mut GcarState,
     device: &'a D,
     outer: &'a mut V,
     /// Holds which elements are avoided, once it was asked: of one device at one time that stays so.
     avoided: Option<AvoidedElements>,
 }
 
-impl<'a, D, V> Avoid<'a, D, V> {
-    const fn new(state: &'a mut State, device: &'a D, outer: &'a mut V) -> Self {
+impl<'a, D, V> AvoidVeto<'a, D, V> {
+    const fn new(state: &'a mut GcarState, device: &'a D, outer: &'a mut V) -> Self {
         Self { state, device, outer, avoided: None }
     }
 }
 
-impl<D: DeviceView, V: Veto> Veto for Avoid<'_, D, V> {
+impl<D: DeviceView, V: EvictionVeto> EvictionVeto for AvoidVeto<'_, D, V> {
     const ACTIVE: bool = true;
 
     #[inline]
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
+    fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element> {
         if V::ACTIVE
             && let Some(element) = self.outer.passes_over(candidate)
         {
@@ -113,10 +113,10 @@ impl<D: DeviceView, V: Veto> Veto for Avoid<'_, D, V> {
         self.state.avoids(self.device, Element(channel)) || self.outer.avoids(channel)
     }
 
-    fn exhausted(&mut self) -> Exhausted {
+    fn exhausted(&mut self) -> WhenExhausted {
         self.state.exhausted = true;
         self.state.counters.all_avoided += 1;
-        if self.state.all_gc == AllGc::Bypass { Exhausted::Bypass } else { self.outer.exhausted() }
+        if self.state.all_gc == AllGc::Bypass { WhenExhausted::Bypass } else { self.outer.exhausted() }
     }
 }
 
@@ -124,10 +124,10 @@ impl<D: DeviceView, V: Veto> Veto for Avoid<'_, D, V> {
 #[derive(Clone, Debug)]
 pub struct Gcar<B> {
     inner: B,
-    state: State,
+    state: GcarState,
 }
 
-impl<B: Buffer> Gcar<B> {
+impl<B: BufferPolicy> Gcar<B> {
     /// Puts the layer around `inner`, which gives up a `unit` at once.
     pub(super) fn new(
         config: BufferConfig,
@@ -142,7 +142,11 @@ impl<B: Buffer> Gcar<B> {
         )?;
         let scope = params.choice(
             DESTAGE_SCOPE.name,
-            &[("deferred", Scope::Deferred), ("all_dirty_of_chip", Scope::AllDirty), ("none", Scope::Nothing)],
+            &[
+                ("deferred", AvoidScope::Deferred),
+                ("all_dirty_of_chip", AvoidScope::AllDirty),
+                ("none", AvoidScope::Nothing),
+            ],
         )?;
         let share = params.text(MAX_SHARE.name).parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
         let share = share.ok_or_else(|| params.refuse(MAX_SHARE.name))?;
@@ -153,7 +157,7 @@ impl<B: Buffer> Gcar<B> {
         let floor = (share * f64::from(capacity)).floor() as u32;
         let most_pages = if at_most(floor + 1) { floor + 1 } else { floor };
         let soon_margin = params.number(SOON_MARGIN.name, ..)?;
-        let state = State {
+        let state = GcarState {
             pages_per_block: config.pages_per_block,
             pages_per_victim: match unit {
                 EvictionUnit::Page => 1,
@@ -181,7 +185,7 @@ impl<B: Buffer> Gcar<B> {
 
     /// Has the policy inside look again at what it passed over if the limit is reached.
     #[inline]
-    fn apply_limit<D: DeviceView, V: Veto>(&mut self, device: &D, outer: &mut V, out: &mut Evictions) {
+    fn apply_limit<D: DeviceView, V: EvictionVeto>(&mut self, device: &D, outer: &mut V, out: &mut Evictions) {
         if self.state.most_pages.is_some() && self.state.is_over_limit(device) {
             let elements = (0..self.state.elements.len() as u32).map(Element);
             elements.for_each(|element| self.resume(element, device, outer, out));
@@ -189,19 +193,37 @@ impl<B: Buffer> Gcar<B> {
         }
     }
 
-    fn resume<D: DeviceView, V: Veto>(&mut self, element: Element, device: &D, outer: &mut V, out: &mut Evictions) {
+    fn resume<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        element: Element,
+        device: &D,
+        outer: &mut V,
+        out: &mut Evictions,
+    ) {
         if self.state.elements.get_mut(element.index()).is_some_and(|own| std::mem::take(&mut own.parked)) {
             self.tell(BufferNotice::Resume { element }, device, outer, out);
         }
     }
 
-    fn tell<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, outer: &mut V, out: &mut Evictions) {
+    fn tell<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        notice: BufferNotice,
+        device: &D,
+        outer: &mut V,
+        out: &mut Evictions,
+    ) {
         let from = out.len();
-        self.inner.notify(notice, device, &mut Avoid::new(&mut self.state, device, outer), out);
+        self.inner.notify(notice, device, &mut AvoidVeto::new(&mut self.state, device, outer), out);
         self.state.finish(device, out, from);
     }
 
-    fn collected<D: DeviceView, V: Veto>(&mut self, element: Element, device: &D, outer: &mut V, out: &mut Evictions) {
+    fn collected<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        element: Element,
+        device: &D,
+        outer: &mut V,
+        out: &mut Evictions,
+    ) {
         let from = out.len();
         for victim in self.state.take_deferred(device, element) {
             let first = victim * self.state.pages_per_victim;
@@ -221,7 +243,7 @@ impl<B: Buffer> Gcar<B> {
     }
 }
 
-impl<B: Buffer> Buffer for Gcar<B> {
+impl<B: BufferPolicy> BufferPolicy for Gcar<B> {
     fn grow(&mut self, pages: u32) {
         self.inner.grow(pages);
         let state = &mut self.state;
@@ -238,7 +260,7 @@ impl<B: Buffer> Buffer for Gcar<B> {
         self.inner.compares_addresses()
     }
 
-    fn learn_borders(&mut self, borders: &[Border]) {
+    fn learn_borders(&mut self, borders: &[BlockBorder]) {
         self.inner.learn_borders(borders);
     }
 
@@ -258,9 +280,9 @@ impl<B: Buffer> Buffer for Gcar<B> {
     }
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -269,7 +291,7 @@ impl<B: Buffer> Buffer for Gcar<B> {
             self.apply_limit(device, veto, out);
         }
         let from = out.len();
-        let outcome = self.inner.access(access, device, &mut Avoid::new(&mut self.state, device, veto), out);
+        let outcome = self.inner.access(access, device, &mut AvoidVeto::new(&mut self.state, device, veto), out);
         self.state.finish(device, out, from);
         self.state.exhausted = false;
         self.state.lifted = false;
@@ -279,24 +301,30 @@ impl<B: Buffer> Buffer for Gcar<B> {
         outcome
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         self.apply_limit(device, veto, out);
         let from = out.len();
-        let left = self.inner.evict(device, &mut Avoid::new(&mut self.state, device, veto), out);
+        let left = self.inner.evict(device, &mut AvoidVeto::new(&mut self.state, device, veto), out);
         self.state.finish(device, out, from);
         self.state.exhausted = false;
         self.state.lifted = false;
         left
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        notice: BufferNotice,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
             BufferNotice::GcEnd { element } => self.collected(element, device, veto, out),
             _ => self.tell(notice, device, veto, out),
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
+    fn admits(&self, access: PageAccess) -> bool {
         self.inner.admits(access)
     }
 

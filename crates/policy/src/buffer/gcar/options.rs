@@ -2,7 +2,7 @@
 
 use destage_plan::{ParamSpec, same_value};
 
-use super::super::{LayerInfo, Over};
+use super::super::{LayerBase, LayerInfo};
 
 pub(super) const POOL: ParamSpec = ParamSpec {
     name: "gcar_pool",
@@ -55,7 +55,7 @@ pub(in crate::buffer) const GCAR: LayerInfo = LayerInfo {
             is passed over, and the next victim of the policy inside leaves. What was passed over and is dirty is \
             written in the background after the collection.",
     paper: "GCaR, ICS 2016",
-    over: Over::Any,
+    over: LayerBase::Any,
     unit: None,
     chooses_channels: false,
     avoids_collection: true,
@@ -66,7 +66,7 @@ pub(in crate::buffer) const GCAR: LayerInfo = LayerInfo {
 
 /// What the layer is around, as far as its parameters depend on that.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::buffer) struct Inside {
+pub(in crate::buffer) struct InnerPolicy {
     /// The policy or a layer around it chooses channels.
     pub(in crate::buffer) chooses_channels: bool,
     /// The policy keeps clean pages.
@@ -75,7 +75,7 @@ pub(in crate::buffer) struct Inside {
     pub(in crate::buffer) pads: bool,
 }
 
-impl Inside {
+impl InnerPolicy {
     /// The only value that the parameter can hold here, and why, if `value` is not it.
     pub(in crate::buffer) fn instead_of(self, key: &str, value: &str) -> Option<(&'static str, &'static str)> {
         let placeless = "dirty pages that can go to any element are not deferred";

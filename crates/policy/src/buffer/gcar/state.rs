@@ -2,7 +2,7 @@
 
 use destage_plan::{Element, PageNo};
 
-use super::super::{Access, AccessOutcome, Candidate, DeviceView, EvictionKind, Evictions};
+use super::super::{AccessOutcome, DeviceView, EvictionCandidate, EvictionKind, Evictions, PageAccess};
 use super::GcCounters;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(super) enum AllGc {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum AvoidScope {
     Deferred,
     AllDirty,
     Nothing,
@@ -27,7 +27,7 @@ pub(super) const NOWHERE: Element = Element(u32::MAX - 1);
 
 /// A page or block that the policy inside gives up at once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Victim {
+pub(super) struct GivenUpVictim {
     /// When it was last used.
     used: u64,
     /// Its dirty pages.
@@ -38,7 +38,7 @@ pub(super) struct Victim {
     padded: bool,
 }
 
-pub(super) const UNUSED: Victim = Victim { used: 0, dirty: 0, deferred: NONE, padded: false };
+pub(super) const UNUSED: GivenUpVictim = GivenUpVictim { used: 0, dirty: 0, deferred: NONE, padded: false };
 
 /// What concerns one element.
 #[derive(Clone, Debug, Default)]
@@ -56,14 +56,14 @@ pub(super) struct OfElement {
 
 /// All but the policy inside.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct GcarState {
     pub(super) pages_per_block: u32,
     pub(super) pages_per_victim: u32,
     pub(super) reads_are_uses: bool,
     pub(super) capacity: u32,
     pub(super) all_gc: AllGc,
     pub(super) keep: bool,
-    pub(super) scope: Scope,
+    pub(super) scope: AvoidScope,
     pub(super) soon_margin: u32,
     /// The most pages of avoided elements, if that is limited.
     pub(super) most_pages: Option<u32>,
@@ -71,7 +71,7 @@ pub(super) struct State {
     pub(super) dirty: Vec<bool>,
     /// Page → its element, if pages are counted.
     pub(super) element_of: Vec<Element>,
-    pub(super) victims: Vec<Victim>,
+    pub(super) victims: Vec<GivenUpVictim>,
     /// Of each element, and behind them of what stands for all.
     pub(super) elements: Vec<OfElement>,
     pub(super) clock: u64,
@@ -98,7 +98,7 @@ pub(super) fn all<D: DeviceView>(device: &D) -> Element {
     Element(device.elements())
 }
 
-impl State {
+impl GcarState {
     pub(super) fn of(&mut self, element: Element) -> &mut OfElement {
         if element.index() >= self.elements.len() {
             self.elements.resize(element.index() + 1, OfElement::default());
@@ -106,7 +106,7 @@ impl State {
         &mut self.elements[element.index()]
     }
 
-    /// What is known of a page and its victim; see [`Buffer::prefetch`].
+    /// What is known of a page and its victim; see [`BufferPolicy::prefetch`].
     #[inline]
     pub(super) fn prefetch(&self, page: PageNo) -> u32 {
         self.victims[(page.0 / self.pages_per_victim) as usize].dirty ^ u32::from(self.dirty[page.index()])
@@ -136,19 +136,19 @@ impl State {
     pub(super) fn objection<D: DeviceView>(
         &self,
         device: &D,
-        candidate: &Candidate<'_>,
+        candidate: &EvictionCandidate<'_>,
         avoided: &mut Option<AvoidedElements>,
     ) -> Option<Element> {
         let mut avoided = || *avoided.get_or_insert_with(|| self.avoided(device));
         match *candidate {
-            Candidate::Page { page, dirty } => match device.destination(page) {
+            EvictionCandidate::Page { page, dirty } => match device.destination(page) {
                 None if dirty => (avoided() == AvoidedElements::All).then(|| all(device)),
                 place => {
                     let element = place.unwrap_or_else(|| device.element_of(page));
                     self.avoids(device, element).then_some(element)
                 }
             },
-            Candidate::Block { first, cached, dirty, padded } => {
+            EvictionCandidate::Block { first, cached, dirty, padded } => {
                 if avoided() == AvoidedElements::None {
                     return None;
                 }
@@ -176,14 +176,16 @@ impl State {
     }
 
     /// Takes note that the policy inside passes over a candidate.
-    pub(super) fn pass_over<D: DeviceView>(&mut self, device: &D, candidate: &Candidate<'_>, element: Element) {
+    pub(super) fn pass_over<D: DeviceView>(&mut self, device: &D, candidate: &EvictionCandidate<'_>, element: Element) {
         self.counters.passed_over += 1;
         self.of(element).parked = true;
         let (first, is_dirty, padded) = match *candidate {
-            Candidate::Page { page, dirty } => (page, dirty, false),
-            Candidate::Block { first, dirty, padded, .. } => (first, dirty.iter().any(|&word| word != 0), padded),
+            EvictionCandidate::Page { page, dirty } => (page, dirty, false),
+            EvictionCandidate::Block { first, dirty, padded, .. } => {
+                (first, dirty.iter().any(|&word| word != 0), padded)
+            }
         };
-        if is_dirty && element < all(device) && self.scope != Scope::Nothing {
+        if is_dirty && element < all(device) && self.scope != AvoidScope::Nothing {
             let victim = first.0 / self.pages_per_victim;
             self.victims[victim as usize].padded = padded;
             self.defer(victim, element);
@@ -219,7 +221,7 @@ impl State {
             }
             return;
         };
-        if self.scope == Scope::AllDirty {
+        if self.scope == AvoidScope::AllDirty {
             let most = 2 * self.capacity as usize + 64;
             self.of(element);
             let (is_dirty, dirty) = (&self.dirty, &mut self.elements[element.index()].dirty);
@@ -260,8 +262,8 @@ impl State {
 
     /// Takes note of an access that did not bypass.
     #[inline]
-    pub(super) fn accessed<D: DeviceView>(&mut self, device: &D, access: Access, outcome: AccessOutcome) {
-        let Access { page, write } = access;
+    pub(super) fn accessed<D: DeviceView>(&mut self, device: &D, access: PageAccess, outcome: AccessOutcome) {
+        let PageAccess { page, write } = access;
         if outcome == AccessOutcome::Inserted && self.most_pages.is_some() {
             let instead = || if write { NOWHERE } else { device.element_of(page) };
             let element = device.destination(page).unwrap_or_else(instead);

@@ -30,10 +30,10 @@ use destage_plan::Params;
 
 use crate::buffer::options::READS;
 use crate::buffer::queue_buffer::QueuePolicy;
-use crate::buffer::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+use crate::buffer::{BufferConfig, EvictionUnit, EvictionVeto, Evictions, PageAccess, PolicyError, PolicyInfo};
 
 /// T1, T2, B1 and B2.
-type Queues = crate::buffer::queues::Queues<2, 4>;
+type ArcQueues = crate::buffer::queues::PageQueues<2, 4>;
 
 /// Pages used once.
 const T1: u32 = 0;
@@ -71,18 +71,18 @@ impl QueuePolicy<2, 4> for Arc {
     }
 
     #[inline]
-    fn order(&self, queues: &Queues) -> [u32; 2] {
+    fn order(&self, queues: &ArcQueues) -> [u32; 2] {
         order(queues, self.target, false)
     }
 
     #[inline]
-    fn note_hit<V: Veto>(&mut self, queues: &mut Queues, frame: u32) {
+    fn note_hit<V: EvictionVeto>(&mut self, queues: &mut ArcQueues, frame: u32) {
         queues.memory_accesses += 1;
         queues.put(T2, frame);
     }
 
     #[inline]
-    fn victim<V: Veto>(&mut self, queues: &mut Queues, ghost: Option<u32>, veto: &mut V) -> Option<u32> {
+    fn victim<V: EvictionVeto>(&mut self, queues: &mut ArcQueues, ghost: Option<u32>, veto: &mut V) -> Option<u32> {
         let in_b2 = ghost.is_some_and(|ghost| queues.queue_of(ghost) == B2);
         queues.victim(order(queues, self.target_after(queues, ghost), in_b2), veto)
     }
@@ -90,8 +90,8 @@ impl QueuePolicy<2, 4> for Arc {
     #[inline(always)]
     fn replace(
         &mut self,
-        queues: &mut Queues,
-        access: Access,
+        queues: &mut ArcQueues,
+        access: PageAccess,
         ghost: Option<u32>,
         victim: Option<u32>,
         out: &mut Evictions,
@@ -111,7 +111,7 @@ impl QueuePolicy<2, 4> for Arc {
 
     /// Remembers the page.
     #[inline]
-    fn give_up(&mut self, queues: &mut Queues, frame: u32, out: &mut Evictions) {
+    fn give_up(&mut self, queues: &mut ArcQueues, frame: u32, out: &mut Evictions) {
         let ghosts = if queues.queue_of(frame) == T1 { B1 } else { B2 };
         queues.give_up(frame, Some(ghosts), out);
     }
@@ -119,7 +119,7 @@ impl QueuePolicy<2, 4> for Arc {
 
 /// Returns the lists in the order in which they give up a page for one that is in B2 or not.
 #[inline]
-fn order(queues: &Queues, target: f64, in_b2: bool) -> [u32; 2] {
+fn order(queues: &ArcQueues, target: f64, in_b2: bool) -> [u32; 2] {
     let len = f64::from(queues.len(T1));
     if len > target || in_b2 && len >= target { [T1, T2] } else { [T2, T1] }
 }
@@ -127,7 +127,7 @@ fn order(queues: &Queues, target: f64, in_b2: bool) -> [u32; 2] {
 impl Arc {
     /// Returns the target after a miss on a page whose ghost is `ghost`, if it has one.
     #[inline]
-    fn target_after(&self, queues: &Queues, ghost: Option<u32>) -> f64 {
+    fn target_after(&self, queues: &ArcQueues, ghost: Option<u32>) -> f64 {
         let Some(ghost) = ghost else { return self.target };
         let [of_t1, of_t2] = [B1, B2].map(|list| f64::from(queues.len(list)));
         if queues.queue_of(ghost) == B1 {
@@ -139,7 +139,7 @@ impl Arc {
 
     /// Makes room among the ghosts for the entry of a page that is in no list.
     #[inline]
-    fn forget_for_one(&self, queues: &mut Queues) {
+    fn forget_for_one(&self, queues: &mut ArcQueues) {
         let [t1, t2, b1, b2] = [T1, T2, B1, B2].map(|list| u64::from(queues.len(list)));
         let capacity = u64::from(self.capacity);
         let full = if t1 + b1 >= capacity {

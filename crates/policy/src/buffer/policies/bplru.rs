@@ -12,12 +12,12 @@
 
 use destage_plan::{Element, ParamSpec, Params};
 
-use crate::buffer::block_buffer::{BlockPolicy, Blocks};
+use crate::buffer::block_buffer::{BlockPolicy, PolicyBlocks};
 use crate::buffer::options::PROTECT_CURRENT;
-use crate::buffer::padding::Padding;
-use crate::buffer::parking::Parking;
-use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
-use crate::links::Links;
+use crate::buffer::padding::BlockPadding;
+use crate::buffer::parking::ParkedLists;
+use crate::buffer::{BufferConfig, EvictionUnit, EvictionVeto, PolicyError, PolicyInfo};
+use crate::links::NodeLinks;
 
 /// The sentinel of the list; node `block + 1` is the block.
 const LIST: u32 = 0;
@@ -26,7 +26,7 @@ const LIST: u32 = 0;
 const BROKEN: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compensation {
+enum LruCompensation {
     Off,
     Ordered,
     LastPageFull,
@@ -36,11 +36,11 @@ enum Compensation {
 #[derive(Clone, Debug)]
 pub(super) struct Bplru {
     pages_per_block: u32,
-    compensation: Compensation,
+    compensation: LruCompensation,
     /// Most recently used first.
-    list: Links,
+    list: NodeLinks,
     /// What a veto passed over.
-    parking: Parking,
+    parking: ParkedLists,
 }
 
 const COMPENSATION: ParamSpec = ParamSpec {
@@ -70,7 +70,7 @@ impl BlockPolicy for Bplru {
         year: 2008,
         unit: EvictionUnit::Block,
         chooses_channels: false,
-        params: &[Padding::PARAM, COMPENSATION, SEQ_DETECT, PROTECT_CURRENT],
+        params: &[BlockPadding::PARAM, COMPENSATION, SEQ_DETECT, PROTECT_CURRENT],
     };
 
     const PADS: bool = true;
@@ -81,13 +81,13 @@ impl BlockPolicy for Bplru {
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         let detect = params.choice(
             SEQ_DETECT.name,
-            &[("ordered", Compensation::Ordered), ("last_page_full", Compensation::LastPageFull)],
+            &[("ordered", LruCompensation::Ordered), ("last_page_full", LruCompensation::LastPageFull)],
         )?;
         Ok(Self {
             pages_per_block: config.pages_per_block,
-            compensation: if params.switch(COMPENSATION.name)? { detect } else { Compensation::Off },
-            list: Links::new(1),
-            parking: Parking::default(),
+            compensation: if params.switch(COMPENSATION.name)? { detect } else { LruCompensation::Off },
+            list: NodeLinks::new(1),
+            parking: ParkedLists::default(),
         })
     }
 
@@ -96,7 +96,7 @@ impl BlockPolicy for Bplru {
     }
 
     #[inline(always)]
-    fn note_use<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32, offset: u32, _is_added: bool) {
+    fn note_use<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, offset: u32, _is_added: bool) {
         blocks.memory_accesses += 1;
         let node = block + 1;
         if self.completes_sequence(blocks, block, offset) {
@@ -112,41 +112,41 @@ impl BlockPolicy for Bplru {
     }
 
     #[inline]
-    fn note_departure(&mut self, _blocks: &mut Blocks<Self>, block: u32) {
+    fn note_departure(&mut self, _blocks: &mut PolicyBlocks<Self>, block: u32) {
         self.list.unlink(block + 1);
         self.parking.forget(block + 1);
     }
 
-    fn note_trim(&mut self, blocks: &mut Blocks<Self>, block: u32, _pages_before: u32) {
+    fn note_trim(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, _pages_before: u32) {
         blocks.blocks[block as usize].history = BROKEN;
         self.parking.take_back(block + 1, LIST, &mut self.list);
     }
 
     #[inline]
-    fn first(&mut self, _blocks: &mut Blocks<Self>) -> Option<u32> {
+    fn first(&mut self, _blocks: &mut PolicyBlocks<Self>) -> Option<u32> {
         self.list.prev(LIST).checked_sub(1)
     }
 
     #[inline]
-    fn after(&mut self, _blocks: &mut Blocks<Self>, block: u32) -> Option<u32> {
+    fn after(&mut self, _blocks: &mut PolicyBlocks<Self>, block: u32) -> Option<u32> {
         self.list.prev(block + 1).checked_sub(1)
     }
 
-    fn pass_over(&mut self, _blocks: &mut Blocks<Self>, element: Element, block: u32) {
+    fn pass_over(&mut self, _blocks: &mut PolicyBlocks<Self>, element: Element, block: u32) {
         self.list.unlink(block + 1);
         self.parking.park(element, block + 1);
     }
 
-    fn base(&mut self, _blocks: &mut Blocks<Self>, spared: u32, _asked: Option<u32>) -> Option<u32> {
+    fn base(&mut self, _blocks: &mut PolicyBlocks<Self>, spared: u32, _asked: Option<u32>) -> Option<u32> {
         // For no block this is the sentinel, which is never parked.
         self.parking.oldest_but(spared.wrapping_add(1)).map(|node| node - 1)
     }
 
-    fn resume(&mut self, _blocks: &mut Blocks<Self>, element: Element) {
+    fn resume(&mut self, _blocks: &mut PolicyBlocks<Self>, element: Element) {
         self.parking.resume(element, LIST, &mut self.list);
     }
 
-    fn resume_all(&mut self, _blocks: &mut Blocks<Self>) {
+    fn resume_all(&mut self, _blocks: &mut PolicyBlocks<Self>) {
         self.parking.resume_all(LIST, &mut self.list);
     }
 }
@@ -154,12 +154,12 @@ impl BlockPolicy for Bplru {
 impl Bplru {
     /// Returns true if this write completes a block that is unlikely to be written again.
     #[inline]
-    fn completes_sequence(&self, blocks: &mut Blocks<Self>, block: u32, offset: u32) -> bool {
+    fn completes_sequence(&self, blocks: &mut PolicyBlocks<Self>, block: u32, offset: u32) -> bool {
         let own = &mut blocks.blocks[block as usize];
         match self.compensation {
-            Compensation::Off => false,
-            Compensation::LastPageFull => offset == self.pages_per_block - 1 && own.pages == self.pages_per_block,
-            Compensation::Ordered => {
+            LruCompensation::Off => false,
+            LruCompensation::LastPageFull => offset == self.pages_per_block - 1 && own.pages == self.pages_per_block,
+            LruCompensation::Ordered => {
                 let sequence = &mut own.history;
                 *sequence = if *sequence == offset { offset + 1 } else { BROKEN };
                 *sequence == self.pages_per_block

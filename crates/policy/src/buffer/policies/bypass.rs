@@ -4,15 +4,15 @@
 use destage_plan::Params;
 
 use crate::buffer::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
-    PolicyInfo, Registered, Veto,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionUnit, EvictionVeto, Evictions,
+    PageAccess, PolicyError, PolicyInfo, RegisteredPolicy,
 };
 
 /// Holds nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bypass;
+pub(super) struct NoBuffer;
 
-impl Registered for Bypass {
+impl RegisteredPolicy for NoBuffer {
     const INFO: PolicyInfo = PolicyInfo {
         name: "none",
         title: "no buffer: every access goes to the device",
@@ -30,13 +30,13 @@ impl Registered for Bypass {
     }
 }
 
-impl Buffer for Bypass {
+impl BufferPolicy for NoBuffer {
     fn grow(&mut self, _pages: u32) {}
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        _access: Access,
+        _access: PageAccess,
         _device: &D,
         _veto: &mut V,
         _out: &mut Evictions,
@@ -44,11 +44,11 @@ impl Buffer for Bypass {
         AccessOutcome::Bypassed
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, _veto: &mut V, _out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, _device: &D, _veto: &mut V, _out: &mut Evictions) -> bool {
         false
     }
 
-    fn notify<D: DeviceView, V: Veto>(
+    fn notify<D: DeviceView, V: EvictionVeto>(
         &mut self,
         _notice: BufferNotice,
         _device: &D,
@@ -57,7 +57,7 @@ impl Buffer for Bypass {
     ) {
     }
 
-    fn admits(&self, _access: Access) -> bool {
+    fn admits(&self, _access: PageAccess) -> bool {
         false
     }
 

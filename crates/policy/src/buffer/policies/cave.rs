@@ -26,12 +26,12 @@ mod vetoes;
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
-use crate::buffer::multi_eviction::Channels;
+use crate::buffer::multi_eviction::WriteChannels;
 use crate::buffer::page_lists::PageLists;
-use crate::buffer::parking::{Linked as _, Parking};
+use crate::buffer::parking::{LinkedList as _, ParkedLists};
 use crate::buffer::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
-    PolicyError, PolicyInfo, Registered, Veto, options,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionKind, EvictionUnit, EvictionVeto,
+    Evictions, PageAccess, PolicyError, PolicyInfo, RegisteredPolicy, options,
 };
 
 const NEW_CLEAN_TO: ParamSpec = ParamSpec { name: "ccf_new_clean_to", ..options::NEW_CLEAN_TO };
@@ -55,8 +55,8 @@ const COLD_DIRTY: u32 = 2;
 pub(super) struct Cave {
     pages: PageLists,
     /// What was passed over in the cold clean list.
-    parking: Parking,
-    channels: Channels,
+    parking: ParkedLists,
+    channels: WriteChannels,
     /// Pages in the list of cold dirty pages.
     collected: u32,
     capacity: u32,
@@ -65,7 +65,7 @@ pub(super) struct Cave {
     memory_accesses: u64,
 }
 
-impl Registered for Cave {
+impl RegisteredPolicy for Cave {
     const INFO: PolicyInfo = PolicyInfo {
         name: "cave",
         title: "CCF-LRU, a cold dirty page for each channel at once",
@@ -82,8 +82,8 @@ impl Registered for Cave {
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         Ok(Self {
             pages: PageLists::new(3),
-            parking: Parking::default(),
-            channels: Channels::new(config)?,
+            parking: ParkedLists::default(),
+            channels: WriteChannels::new(config)?,
             collected: 0,
             capacity: config.capacity_pages,
             new_clean_to: params.choice(NEW_CLEAN_TO.name, &[("ccl", COLD_CLEAN), ("mixed", MIXED)])?,
@@ -127,7 +127,7 @@ impl Cave {
 
     /// Drops the LRU page of the cold clean list that may leave; returns whether there was one.
     #[inline]
-    fn drop_clean<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
+    fn drop_clean<V: EvictionVeto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
         let allowed = self.parking.last_allowed(&mut self.pages, COLD_CLEAN, veto);
         if let Some(frame) = allowed {
             self.drop_page(frame, out);
@@ -136,7 +136,7 @@ impl Cave {
     }
 
     /// Programs the oldest pages collected; returns whether anything left.
-    fn program<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
+    fn program<V: EvictionVeto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
         if V::ACTIVE
             && let Some(left) = self.instead_of_programming(veto, out)
         {
@@ -166,7 +166,7 @@ impl Cave {
     }
 }
 
-impl Buffer for Cave {
+impl BufferPolicy for Cave {
     fn grow(&mut self, pages: u32) {
         self.pages.grow(pages);
     }
@@ -177,9 +177,9 @@ impl Buffer for Cave {
     }
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -205,7 +205,7 @@ impl Buffer for Cave {
         AccessOutcome::Inserted
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         self.channels.look(veto);
         loop {
             if self.drop_clean(veto, out) {
@@ -228,7 +228,7 @@ impl Buffer for Cave {
         }
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
         self.channels.open_all();
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
@@ -259,7 +259,7 @@ impl Buffer for Cave {
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
+    fn admits(&self, access: PageAccess) -> bool {
         self.pages.find(access.page) == 0
     }
 

@@ -34,13 +34,13 @@ mod vetoes;
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
-use crate::buffer::multi_eviction::Channels;
-use crate::buffer::neighbours::Neighbours;
+use crate::buffer::multi_eviction::WriteChannels;
+use crate::buffer::neighbours::AddressOrder;
 use crate::buffer::page_lists::PageLists;
-use crate::buffer::parking::{Linked as _, Parking};
+use crate::buffer::parking::{LinkedList as _, ParkedLists};
 use crate::buffer::{
-    Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit,
-    Evictions, PolicyError, PolicyInfo, Registered, Veto, Wait,
+    AccessOutcome, BlockBorder, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionKind, EvictionUnit,
+    EvictionVeto, Evictions, FrameWait, PageAccess, PolicyError, PolicyInfo, RegisteredPolicy,
 };
 
 const CDL_MAX: ParamSpec = ParamSpec {
@@ -82,7 +82,7 @@ const COLD_CLEAN: u32 = 1;
 const FIRST_COLD_DIRTY: u32 = 2;
 
 #[derive(Clone, Copy, Debug)]
-enum Follows {
+enum NextChannel {
     Tail,
     Any,
     SameBlock,
@@ -93,21 +93,21 @@ enum Follows {
 pub(super) struct Cawr {
     pages: PageLists,
     /// What was passed over in the cold clean list.
-    parking: Parking,
-    channels: Channels,
-    neighbours: Neighbours,
+    parking: ParkedLists,
+    channels: WriteChannels,
+    neighbours: AddressOrder,
     /// Pages in the cold dirty list of each channel.
     lengths: Vec<u32>,
     capacity: u32,
     pages_per_block: u32,
     cdl_max: u32,
-    follows: Follows,
+    follows: NextChannel,
     new_clean_to: u32,
-    wait: Wait,
+    wait: FrameWait,
     memory_accesses: u64,
 }
 
-impl Registered for Cawr {
+impl RegisteredPolicy for Cawr {
     const INFO: PolicyInfo = PolicyInfo {
         name: "cawr",
         title: "cold dirty pages reordered, a run of pages for each channel",
@@ -123,20 +123,20 @@ impl Registered for Cawr {
     };
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
-        let follows = [("tail", Follows::Tail), ("any", Follows::Any), ("same_block", Follows::SameBlock)];
-        let channels = Channels::new(config)?;
+        let follows = [("tail", NextChannel::Tail), ("any", NextChannel::Any), ("same_block", NextChannel::SameBlock)];
+        let channels = WriteChannels::new(config)?;
         Ok(Self {
             pages: PageLists::new(FIRST_COLD_DIRTY + channels.count()),
-            parking: Parking::default(),
+            parking: ParkedLists::default(),
             lengths: vec![0; channels.count() as usize],
             channels,
-            neighbours: Neighbours::new(config.pages_per_block),
+            neighbours: AddressOrder::new(config.pages_per_block),
             capacity: config.capacity_pages,
             pages_per_block: config.pages_per_block,
             cdl_max: params.number(CDL_MAX.name, 1..)?,
             follows: params.choice(SEQ.name, &follows)?,
             new_clean_to: params.choice(NEW_CLEAN_TO.name, &[("wl", WORKING), ("ccl", COLD_CLEAN)])?,
-            wait: params.choice(WAIT.name, &[("all", Wait::All), ("any", Wait::Any)])?,
+            wait: params.choice(WAIT.name, &[("all", FrameWait::All), ("any", FrameWait::Any)])?,
             memory_accesses: 0,
         })
     }
@@ -191,7 +191,7 @@ impl Cawr {
 
     /// Drops the LRU page of the cold clean list that may leave; returns whether there was one.
     #[inline]
-    fn drop_clean<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
+    fn drop_clean<V: EvictionVeto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
         let allowed = self.parking.last_allowed(&mut self.pages, COLD_CLEAN, veto);
         if let Some(frame) = allowed {
             self.drop_page(frame, out);
@@ -207,9 +207,9 @@ impl Cawr {
         let mut at = self.pages.next(list);
         let tail = self.pages.frame(at).page;
         match self.follows {
-            Follows::Tail => before == Some(tail),
-            Follows::SameBlock => page / self.pages_per_block == tail / self.pages_per_block,
-            Follows::Any => loop {
+            NextChannel::Tail => before == Some(tail),
+            NextChannel::SameBlock => page / self.pages_per_block == tail / self.pages_per_block,
+            NextChannel::Any => loop {
                 let other = self.pages.frame(at).page;
                 if before == Some(other) || self.neighbours.before(other) == Some(page) {
                     return true;
@@ -225,7 +225,7 @@ impl Cawr {
     /// Puts a cold dirty page of the working list into a cold dirty list; `false` if it has no
     /// place (Algorithm 1).
     #[inline]
-    fn enter_cold_dirty<V: Veto>(&mut self, frame: u32) -> bool {
+    fn enter_cold_dirty<V: EvictionVeto>(&mut self, frame: u32) -> bool {
         let page = self.pages.frame(frame).page;
         let before = self.neighbours.before(page);
         let channels = self.channels.count();
@@ -260,7 +260,7 @@ impl Cawr {
     }
 
     /// Programs the LRU pages of the cold dirty lists; returns whether anything left.
-    fn program<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
+    fn program<V: EvictionVeto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
         if V::ACTIVE
             && let Some(left) = self.instead_of_programming(veto, out)
         {
@@ -303,7 +303,7 @@ impl Cawr {
     }
 }
 
-impl Buffer for Cawr {
+impl BufferPolicy for Cawr {
     fn grow(&mut self, pages: u32) {
         self.pages.grow(pages);
     }
@@ -312,7 +312,7 @@ impl Buffer for Cawr {
         true
     }
 
-    fn learn_borders(&mut self, borders: &[Border]) {
+    fn learn_borders(&mut self, borders: &[BlockBorder]) {
         self.neighbours.learn(borders);
     }
 
@@ -322,9 +322,9 @@ impl Buffer for Cawr {
     }
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -349,7 +349,7 @@ impl Buffer for Cawr {
     }
 
     /// Algorithm 2.
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         self.channels.look(veto);
         loop {
             if self.drop_clean(veto, out) {
@@ -379,7 +379,7 @@ impl Buffer for Cawr {
         }
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
         self.channels.open_all();
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
@@ -411,7 +411,7 @@ impl Buffer for Cawr {
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
+    fn admits(&self, access: PageAccess) -> bool {
         self.pages.find(access.page) == 0
     }
 

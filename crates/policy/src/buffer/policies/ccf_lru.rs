@@ -29,8 +29,8 @@ use destage_plan::{ParamSpec, Params};
 
 use crate::buffer::list_buffer::{BufferedPages, ListPolicy, RECENT};
 use crate::buffer::options::{NEW_CLEAN_TO, READS};
-use crate::buffer::page_lists::{Frame, PageLists};
-use crate::buffer::{Access, BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
+use crate::buffer::page_lists::{ListFrame, PageLists};
+use crate::buffer::{BufferConfig, EvictionUnit, PageAccess, PolicyError, PolicyInfo};
 
 /// The mixed list.
 const MIXED: u32 = RECENT;
@@ -70,7 +70,7 @@ const HOT_CLEAN: ParamSpec = ParamSpec {
 
 /// Returns the list to which the scan moves a page that it meets, if it is hot.
 #[inline]
-fn list_after_scan(frame: &Frame) -> Option<u32> {
+fn list_after_scan(frame: &ListFrame) -> Option<u32> {
     (!frame.cold).then_some(if frame.dirty { MIXED } else { COLD_CLEAN })
 }
 
@@ -101,14 +101,14 @@ impl ListPolicy for CcfLru {
     }
 
     #[inline]
-    fn insert(&self, lists: &mut PageLists, access: Access) {
+    fn insert(&self, lists: &mut PageLists, access: PageAccess) {
         let list = if access.write { MIXED } else { self.new_clean_to };
         let frame = lists.insert(list, access.page, access.write);
         lists.frame_mut(frame).cold = if access.write { self.is_new_dirty_cold } else { list == COLD_CLEAN };
     }
 
     #[inline]
-    fn mark_used(&self, frame: &mut Frame) {
+    fn mark_used(&self, frame: &mut ListFrame) {
         frame.cold = false;
     }
 
@@ -119,7 +119,7 @@ impl ListPolicy for CcfLru {
             return first;
         }
         while let Some(last) = pages.lists.least_recent(MIXED) {
-            let &own @ Frame { dirty, .. } = pages.lists.frame(last);
+            let &own @ ListFrame { dirty, .. } = pages.lists.frame(last);
             let Some(list) = list_after_scan(&own) else { return Some(last) };
             pages.move_on(list, last);
             if !dirty && self.is_hot_clean_evicted {
@@ -131,7 +131,7 @@ impl ListPolicy for CcfLru {
     }
 
     #[inline]
-    fn may_leave(&self, turn: usize, frame: &Frame) -> bool {
+    fn may_leave(&self, turn: usize, frame: &ListFrame) -> bool {
         match turn {
             OF_MIXED => frame.cold || !frame.dirty && self.is_hot_clean_evicted,
             OF_DIRTY => frame.dirty,
@@ -143,7 +143,7 @@ impl ListPolicy for CcfLru {
         if turn == OF_COLD_CLEAN {
             return;
         }
-        let &Frame { dirty, cold, .. } = pages.lists.frame(frame);
+        let &ListFrame { dirty, cold, .. } = pages.lists.frame(frame);
         pages.move_passed(OF_MIXED, list_after_scan);
         if !cold && !dirty && self.is_hot_clean_evicted {
             pages.move_on(COLD_CLEAN, frame);

@@ -31,10 +31,10 @@ use destage_plan::{ParamSpec, Params};
 
 use crate::buffer::list_buffer::{BufferedPages, ListPolicy, OWN_MARK, RECENT};
 use crate::buffer::options::READS;
-use crate::buffer::page_lists::{Frame, PageLists};
-use crate::buffer::searched::Searched;
+use crate::buffer::page_lists::{ListFrame, PageLists};
+use crate::buffer::searched::SearchedPart;
 use crate::buffer::share;
-use crate::buffer::{Access, BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
+use crate::buffer::{BufferConfig, EvictionUnit, PageAccess, PolicyError, PolicyInfo};
 
 /// The turns of a search under a veto: for clean pages of the window, and for any page.
 const OF_CLEAN: usize = 0;
@@ -44,7 +44,7 @@ const MOST_READS: u32 = 1_000_000;
 
 /// What moves the window.
 #[derive(Clone, Debug)]
-struct Adaptation {
+struct WindowAdaptation {
     /// Evictions in a period.
     period: u32,
     /// What the share changes by after each.
@@ -62,7 +62,7 @@ struct Adaptation {
     last: Option<(u64, u64)>,
 }
 
-impl Adaptation {
+impl WindowAdaptation {
     /// Counts an eviction; returns whether the share has changed.
     fn evicted(&mut self, dirty: bool) -> bool {
         self.cost += if dirty { self.write_cost } else { 0 };
@@ -89,9 +89,9 @@ pub(super) struct Cflru {
     capacity: u32,
     /// Pages in the window, or the capacity if there are fewer.
     window: u32,
-    adaptation: Option<Adaptation>,
+    adaptation: Option<WindowAdaptation>,
     /// Dirty pages that the published search has met.
-    dirty: Searched,
+    dirty: SearchedPart,
 }
 
 const WINDOW: ParamSpec = ParamSpec {
@@ -157,7 +157,7 @@ impl ListPolicy for Cflru {
         Ok(Self {
             capacity,
             window: share::of(share, capacity),
-            adaptation: is_adaptive.then_some(Adaptation {
+            adaptation: is_adaptive.then_some(WindowAdaptation {
                 period,
                 step,
                 write_cost: write_cost.into(),
@@ -168,12 +168,12 @@ impl ListPolicy for Cflru {
                 accesses: 0,
                 last: None,
             }),
-            dirty: Searched::new(RECENT, OWN_MARK),
+            dirty: SearchedPart::new(RECENT, OWN_MARK),
         })
     }
 
     #[inline]
-    fn note_access(&mut self, access: Access, is_hit: bool) {
+    fn note_access(&mut self, access: PageAccess, is_hit: bool) {
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.accesses += 1;
             adaptation.cost += u64::from(!is_hit && !access.write);
@@ -214,7 +214,7 @@ impl ListPolicy for Cflru {
     }
 
     #[inline]
-    fn may_leave(&self, turn: usize, frame: &Frame) -> bool {
+    fn may_leave(&self, turn: usize, frame: &ListFrame) -> bool {
         turn != OF_CLEAN || !frame.dirty
     }
 

@@ -25,12 +25,12 @@
 
 use destage_plan::{ParamSpec, Params};
 
-use crate::buffer::block_buffer::{BlockPolicy, Blocks, HeldBlock};
+use crate::buffer::block_buffer::{BlockPolicy, HeldBlock, PolicyBlocks};
 use crate::buffer::options::PROTECT_CURRENT;
-use crate::buffer::padding::Padding;
+use crate::buffer::padding::BlockPadding;
 use crate::buffer::size_set::SizeSet;
-use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
-use crate::links::Links;
+use crate::buffer::{BufferConfig, EvictionUnit, EvictionVeto, PolicyError, PolicyInfo};
+use crate::links::NodeLinks;
 
 /// The sentinel of SI; nodes 1 to N are those of the lists per size, node `N + 1 + cluster` the
 /// cluster.
@@ -77,7 +77,7 @@ pub(super) struct Clc {
     pages_per_block: u32,
     si_max: SiMax,
     /// SI and the lists per size, most recently used first.
-    lists: Links,
+    lists: NodeLinks,
     si_len: u32,
     /// The sizes of which there are cold clusters.
     cold: SizeSet,
@@ -102,7 +102,7 @@ impl BlockPolicy for Clc {
         year: 2009,
         unit: EvictionUnit::Block,
         chooses_channels: false,
-        params: &[SI_MAX, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],
+        params: &[SI_MAX, ParamSpec { default: "never", ..BlockPadding::PARAM }, PROTECT_CURRENT],
     };
 
     const PADS: bool = true;
@@ -115,7 +115,7 @@ impl BlockPolicy for Clc {
         Ok(Self {
             pages_per_block: n,
             si_max: SiMax::parse(params.text(SI_MAX.name)).ok_or_else(|| params.refuse(SI_MAX.name))?,
-            lists: Links::new(n + 1),
+            lists: NodeLinks::new(n + 1),
             si_len: 0,
             cold: SizeSet::new(n),
         })
@@ -127,7 +127,13 @@ impl BlockPolicy for Clc {
 
     /// Puts the cluster at the MRU end of SI.
     #[inline]
-    fn note_use<V: Veto>(&mut self, blocks: &mut Blocks<Self>, cluster: u32, _offset: u32, is_added: bool) {
+    fn note_use<V: EvictionVeto>(
+        &mut self,
+        blocks: &mut PolicyBlocks<Self>,
+        cluster: u32,
+        _offset: u32,
+        is_added: bool,
+    ) {
         blocks.memory_accesses += 1;
         let node = self.node(cluster);
         let HeldBlock { pages, history: is_in_si } = &mut blocks.blocks[cluster as usize];
@@ -151,7 +157,7 @@ impl BlockPolicy for Clc {
     }
 
     #[inline]
-    fn note_departure(&mut self, blocks: &mut Blocks<Self>, cluster: u32) {
+    fn note_departure(&mut self, blocks: &mut PolicyBlocks<Self>, cluster: u32) {
         let HeldBlock { pages, history: is_in_si } = blocks.blocks[cluster as usize];
         if is_in_si {
             self.lists.unlink(self.node(cluster));
@@ -161,7 +167,7 @@ impl BlockPolicy for Clc {
         }
     }
 
-    fn note_trim(&mut self, blocks: &mut Blocks<Self>, cluster: u32, pages_before: u32) {
+    fn note_trim(&mut self, blocks: &mut PolicyBlocks<Self>, cluster: u32, pages_before: u32) {
         let HeldBlock { pages, history: is_in_si } = blocks.blocks[cluster as usize];
         if !is_in_si {
             self.leave_cold(cluster, pages_before);
@@ -170,12 +176,12 @@ impl BlockPolicy for Clc {
     }
 
     #[inline]
-    fn first(&mut self, _blocks: &mut Blocks<Self>) -> Option<u32> {
+    fn first(&mut self, _blocks: &mut PolicyBlocks<Self>) -> Option<u32> {
         // SI may be empty.
         self.lists.prev(self.cold.largest().unwrap_or(SI)).checked_sub(self.node(0))
     }
 
-    fn after(&mut self, _blocks: &mut Blocks<Self>, cluster: u32) -> Option<u32> {
+    fn after(&mut self, _blocks: &mut PolicyBlocks<Self>, cluster: u32) -> Option<u32> {
         let node = self.lists.prev(self.node(cluster));
         let next = node.checked_sub(self.node(0));
         // What stands at the end of its list is followed by the next list; after SI there is none.
@@ -210,7 +216,7 @@ impl Clc {
 
     /// Moves the LRU cluster of SI to the list of its size.
     #[inline]
-    fn leave_si(&mut self, blocks: &mut Blocks<Self>) {
+    fn leave_si(&mut self, blocks: &mut PolicyBlocks<Self>) {
         blocks.memory_accesses += 1;
         let node = self.lists.prev(SI);
         let cluster = node - self.node(0);

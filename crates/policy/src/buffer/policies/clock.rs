@@ -13,12 +13,12 @@ use destage_plan::{PageNo, Params};
 use crate::buffer::options::{READS, caches_reads};
 use crate::buffer::scan_stop::ScanStop;
 use crate::buffer::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Candidate, DeviceView, EvictionKind, EvictionUnit,
-    Evictions, PolicyError, PolicyInfo, Registered, Veto,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, DeviceView, EvictionCandidate, EvictionKind, EvictionUnit,
+    EvictionVeto, Evictions, PageAccess, PolicyError, PolicyInfo, RegisteredPolicy,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Frame {
+struct ClockFrame {
     page: u32,
     referenced: bool,
     dirty: bool,
@@ -26,14 +26,14 @@ struct Frame {
 }
 
 /// A frame that holds no page.
-const EMPTY: Frame = Frame { page: 0, referenced: false, dirty: false, held: false };
+const EMPTY: ClockFrame = ClockFrame { page: 0, referenced: false, dirty: false, held: false };
 
 /// CLOCK, the second-chance approximation of LRU.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     /// Page → frame + 1, 0 where the page is not held.
     slot_of: Vec<u32>,
-    frames: Vec<Frame>,
+    frames: Vec<ClockFrame>,
     /// Frames emptied by a trim.
     free: Vec<u32>,
     hand: u32,
@@ -43,7 +43,7 @@ pub(super) struct Clock {
     memory_accesses: u64,
 }
 
-impl Registered for Clock {
+impl RegisteredPolicy for Clock {
     const INFO: PolicyInfo = PolicyInfo {
         name: "clock",
         title: "page CLOCK with one reference bit",
@@ -82,7 +82,7 @@ impl Clock {
 
     /// Gives up the page of a frame, which holds `new` from now on.
     #[inline]
-    fn replace(&mut self, at: u32, new: Frame, out: &mut Evictions) {
+    fn replace(&mut self, at: u32, new: ClockFrame, out: &mut Evictions) {
         let victim = std::mem::replace(&mut self.frames[at as usize], new);
         self.slot_of[victim.page as usize] = 0;
         out.page(if victim.dirty { EvictionKind::Flush } else { EvictionKind::Drop }, PageNo(victim.page));
@@ -98,7 +98,7 @@ impl Clock {
     /// Moves the hand to the frame to give up; `false` if every page is vetoed and the access shall
     /// bypass.
     #[inline]
-    fn find_victim<V: Veto>(&mut self, veto: &mut V) -> bool {
+    fn find_victim<V: EvictionVeto>(&mut self, veto: &mut V) -> bool {
         let Some(stop) = ScanStop::choose(veto, |veto| self.first_not_vetoed(veto)) else { return false };
         loop {
             self.memory_accesses += 1;
@@ -115,13 +115,13 @@ impl Clock {
     /// The first frame that the hand would meet with bit 0 and that is not vetoed: one whose bit is
     /// 0 now or, at its second visit, one whose bit it cleared. Looking changes nothing: the hand
     /// starts afresh if all are vetoed.
-    fn first_not_vetoed<V: Veto>(&self, veto: &mut V) -> Option<u32> {
+    fn first_not_vetoed<V: EvictionVeto>(&self, veto: &mut V) -> Option<u32> {
         let (behind, ahead) = self.frames.split_at(self.hand as usize);
         let turn = || (self.hand..).zip(ahead).chain((0..).zip(behind));
         [false, true].into_iter().find_map(|referenced| {
             let mut met = turn().filter(|(_, frame)| frame.referenced == referenced);
             met.find(|(_, frame)| {
-                let candidate = Candidate::Page { page: PageNo(frame.page), dirty: frame.dirty };
+                let candidate = EvictionCandidate::Page { page: PageNo(frame.page), dirty: frame.dirty };
                 frame.held && veto.passes_over(candidate).is_none()
             })
             .map(|(at, _)| at)
@@ -129,7 +129,7 @@ impl Clock {
     }
 }
 
-impl Buffer for Clock {
+impl BufferPolicy for Clock {
     fn grow(&mut self, pages: u32) {
         self.slot_of.resize(self.slot_of.len().max(pages as usize), 0);
     }
@@ -147,9 +147,9 @@ impl Buffer for Clock {
     }
 
     #[inline]
-    fn access<D: DeviceView, V: Veto>(
+    fn access<D: DeviceView, V: EvictionVeto>(
         &mut self,
-        access: Access,
+        access: PageAccess,
         _device: &D,
         veto: &mut V,
         out: &mut Evictions,
@@ -167,7 +167,7 @@ impl Buffer for Clock {
         if !access.write && !self.cache_reads {
             return AccessOutcome::Bypassed;
         }
-        let new = Frame { page: page.0, referenced: true, dirty: access.write, held: true };
+        let new = ClockFrame { page: page.0, referenced: true, dirty: access.write, held: true };
         let at = if self.len < self.capacity {
             self.len += 1;
             if let Some(at) = self.free.pop() {
@@ -191,7 +191,7 @@ impl Buffer for Clock {
         AccessOutcome::Inserted
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         if self.len == 0 || !self.find_victim(veto) {
             return false;
         }
@@ -200,7 +200,7 @@ impl Buffer for Clock {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(&mut self, notice: BufferNotice, _: &D, _: &mut V, out: &mut Evictions) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
             BufferNotice::Destage { page, keep } => {
@@ -234,7 +234,7 @@ impl Buffer for Clock {
         }
     }
 
-    fn admits(&self, access: Access) -> bool {
+    fn admits(&self, access: PageAccess) -> bool {
         self.slot_of[access.page.index()] == 0 && (access.write || self.cache_reads)
     }
 

@@ -17,10 +17,10 @@ mod passed_over;
 use destage_plan::{Element, Params};
 
 use self::passed_over::PassedOver;
-use crate::buffer::block_buffer::{BlockPolicy, Blocks, HeldBlock};
+use crate::buffer::block_buffer::{BlockPolicy, HeldBlock, PolicyBlocks};
 use crate::buffer::options::{PROTECT_CURRENT, READS};
-use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
-use crate::links::Links;
+use crate::buffer::{BufferConfig, EvictionUnit, EvictionVeto, PolicyError, PolicyInfo};
+use crate::links::NodeLinks;
 
 /// Flash-aware buffer.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Fab {
     pages_per_block: u32,
     /// Node `size` is the sentinel of the list of blocks of that size, node
     /// `pages_per_block + 1 + block` the block.
-    lists: Links,
+    lists: NodeLinks,
     /// Blocks per size, and a bit for each size that has any.
     blocks_of_size: Vec<u32>,
     sizes: Vec<u64>,
@@ -58,7 +58,7 @@ impl BlockPolicy for Fab {
         let n = config.pages_per_block;
         Ok(Self {
             pages_per_block: n,
-            lists: Links::new(n + 1),
+            lists: NodeLinks::new(n + 1),
             blocks_of_size: vec![0; n as usize + 1],
             sizes: vec![0; (n as usize + 1).div_ceil(64)],
             passed_over: PassedOver::default(),
@@ -71,7 +71,7 @@ impl BlockPolicy for Fab {
     }
 
     #[inline(always)]
-    fn note_use<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32, _offset: u32, is_added: bool) {
+    fn note_use<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, _offset: u32, is_added: bool) {
         blocks.memory_accesses += 1;
         let size = blocks.pages_of(block);
         if self.passed_over.unpark(block) {
@@ -89,7 +89,7 @@ impl BlockPolicy for Fab {
     }
 
     #[inline]
-    fn note_departure(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+    fn note_departure(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) {
         let size = blocks.pages_of(block);
         self.take_back(block, size);
         self.leave_size(size);
@@ -97,7 +97,7 @@ impl BlockPolicy for Fab {
     }
 
     /// Keeps the block's place in the order of use among the blocks of its new size.
-    fn note_trim(&mut self, blocks: &mut Blocks<Self>, block: u32, pages_before: u32) {
+    fn note_trim(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, pages_before: u32) {
         let size = pages_before - 1;
         self.take_back(block, pages_before);
         self.leave_size(pages_before);
@@ -106,36 +106,36 @@ impl BlockPolicy for Fab {
         self.insert_in_order(blocks, block, self.lists.prev(size));
     }
 
-    fn note_cleaned(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+    fn note_cleaned(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) {
         self.take_back_in_order(blocks, block);
     }
 
     #[inline]
-    fn first(&mut self, _blocks: &mut Blocks<Self>) -> Option<u32> {
+    fn first(&mut self, _blocks: &mut PolicyBlocks<Self>) -> Option<u32> {
         self.block_at(self.lists.prev(self.largest_size_below(self.pages_per_block + 1)))
     }
 
-    fn after(&mut self, _blocks: &mut Blocks<Self>, block: u32) -> Option<u32> {
+    fn after(&mut self, _blocks: &mut PolicyBlocks<Self>, block: u32) -> Option<u32> {
         let node = self.lists.prev(self.node(block));
         self.block_at(node).or_else(|| self.block_at(self.lists.prev(self.largest_size_below(node))))
     }
 
     #[inline]
-    fn search_cost(&self, blocks: &Blocks<Self>) -> u64 {
+    fn search_cost(&self, blocks: &PolicyBlocks<Self>) -> u64 {
         blocks.held.into()
     }
 
-    fn pass_over(&mut self, blocks: &mut Blocks<Self>, element: Element, block: u32) {
+    fn pass_over(&mut self, blocks: &mut PolicyBlocks<Self>, element: Element, block: u32) {
         self.lists.unlink(self.node(block));
         self.leave_size(blocks.pages_of(block));
         self.passed_over.park(&blocks.blocks, element, block);
     }
 
-    fn base(&mut self, blocks: &mut Blocks<Self>, spared: u32, _asked: Option<u32>) -> Option<u32> {
+    fn base(&mut self, blocks: &mut PolicyBlocks<Self>, spared: u32, _asked: Option<u32>) -> Option<u32> {
         self.passed_over.first_but(&blocks.blocks, spared)
     }
 
-    fn resume(&mut self, blocks: &mut Blocks<Self>, element: Element) {
+    fn resume(&mut self, blocks: &mut PolicyBlocks<Self>, element: Element) {
         let resumed = self.passed_over.resume(&blocks.blocks, element);
         let (mut list, mut at) = (0, 0);
         for &(_, block) in &resumed {
@@ -149,7 +149,7 @@ impl BlockPolicy for Fab {
         self.passed_over.reuse(element, resumed);
     }
 
-    fn resume_all(&mut self, blocks: &mut Blocks<Self>) {
+    fn resume_all(&mut self, blocks: &mut PolicyBlocks<Self>) {
         self.passed_over.elements().for_each(|element| self.resume(blocks, element));
     }
 }
@@ -177,7 +177,7 @@ impl Fab {
 
     /// Puts a block that is in no list into that of its size, `at` being the place to begin with
     /// and no less recently used than it should be.
-    fn insert_in_order(&mut self, blocks: &Blocks<Self>, block: u32, mut at: u32) -> u32 {
+    fn insert_in_order(&mut self, blocks: &PolicyBlocks<Self>, block: u32, mut at: u32) -> u32 {
         let HeldBlock { pages: size, history: used } = blocks.blocks[block as usize];
         while at != size && blocks.blocks[(at - self.pages_per_block - 1) as usize].history < used {
             at = self.lists.prev(at);
@@ -220,7 +220,7 @@ impl Fab {
     }
 
     /// Puts a block back into its place if it is parked: it is no longer what was passed over.
-    fn take_back_in_order(&mut self, blocks: &Blocks<Self>, block: u32) {
+    fn take_back_in_order(&mut self, blocks: &PolicyBlocks<Self>, block: u32) {
         if self.passed_over.unpark(block) {
             let size = blocks.pages_of(block);
             self.enter_size(size);

@@ -13,8 +13,8 @@ use destage_plan::Params;
 
 use crate::buffer::options::READS;
 use crate::buffer::queue_buffer::QueuePolicy;
-use crate::buffer::queues::Queues;
-use crate::buffer::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+use crate::buffer::queues::PageQueues;
+use crate::buffer::{BufferConfig, EvictionUnit, EvictionVeto, Evictions, PageAccess, PolicyError, PolicyInfo};
 
 /// The one queue.
 const QUEUE: u32 = 0;
@@ -41,12 +41,12 @@ impl QueuePolicy<1, 1> for Fifo {
     }
 
     #[inline]
-    fn order(&self, _queues: &Queues<1, 1>) -> [u32; 1] {
+    fn order(&self, _queues: &PageQueues<1, 1>) -> [u32; 1] {
         [QUEUE]
     }
 
     #[inline]
-    fn note_hit<V: Veto>(&mut self, queues: &mut Queues<1, 1>, frame: u32) {
+    fn note_hit<V: EvictionVeto>(&mut self, queues: &mut PageQueues<1, 1>, frame: u32) {
         if V::ACTIVE {
             queues.reconsider(frame);
         }
@@ -55,8 +55,8 @@ impl QueuePolicy<1, 1> for Fifo {
     #[inline(always)]
     fn replace(
         &mut self,
-        queues: &mut Queues<1, 1>,
-        access: Access,
+        queues: &mut PageQueues<1, 1>,
+        access: PageAccess,
         _ghost: Option<u32>,
         victim: Option<u32>,
         out: &mut Evictions,
@@ -68,7 +68,7 @@ impl QueuePolicy<1, 1> for Fifo {
     }
 
     #[inline]
-    fn give_up(&mut self, queues: &mut Queues<1, 1>, frame: u32, out: &mut Evictions) {
+    fn give_up(&mut self, queues: &mut PageQueues<1, 1>, frame: u32, out: &mut Evictions) {
         queues.give_up(frame, None, out);
     }
 }

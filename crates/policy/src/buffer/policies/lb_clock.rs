@@ -14,7 +14,7 @@
 //!
 //! The victim is found without a scan of the ring: every block carries a label, and the labels
 //! ascend clockwise from the hand, because the hand gives each block that it passes the next higher
-//! one ([`Candidates`]). What leaves in its place where it is protected or vetoed is in
+//! one ([`BlockCandidates`]). What leaves in its place where it is protected or vetoed is in
 //! `vetoes.rs`.
 
 mod candidates;
@@ -22,12 +22,12 @@ mod vetoes;
 
 use destage_plan::{Element, ParamSpec, Params};
 
-use self::candidates::Candidates;
-use self::vetoes::Vetoes;
-use crate::buffer::block_buffer::{BlockPolicy, Blocks, HeldBlock};
+use self::candidates::BlockCandidates;
+use self::vetoes::VetoedBlocks;
+use crate::buffer::block_buffer::{BlockPolicy, HeldBlock, PolicyBlocks};
 use crate::buffer::options::PROTECT_CURRENT;
-use crate::buffer::{BufferConfig, EvictionUnit, NO_BLOCK, PolicyError, PolicyInfo, Veto};
-use crate::links::Links;
+use crate::buffer::{BufferConfig, EvictionUnit, EvictionVeto, NO_BLOCK, PolicyError, PolicyInfo};
+use crate::links::NodeLinks;
 
 /// A block's place and state in the ring.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,20 +51,20 @@ pub(super) struct LbClock {
     read_sets_bit: bool,
     /// Pages of the block evicted last.
     previous: u32,
-    ring: Links,
+    ring: NodeLinks,
     hand: u32,
     /// Where the block of the incoming page enters the ring, if the eviction for it says so.
-    entry: Option<Entry>,
+    entry: Option<RingEntryPoint>,
     next_label: u64,
-    candidates: Candidates,
+    candidates: BlockCandidates,
     /// Blocks that the hand reset in the present round.
     reset: Vec<u32>,
-    vetoes: Vetoes,
+    vetoes: VetoedBlocks,
 }
 
 /// Where a block enters the ring.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct RingEntryPoint {
     before: u32,
     label: u64,
 }
@@ -145,13 +145,13 @@ impl BlockPolicy for LbClock {
                 .choice(CANDIDATE_RULE.name, &[("prior_zero", false), ("all_zero", true)])?,
             read_sets_bit: params.switch(READ_SETS_BIT.name)?,
             previous,
-            ring: Links::default(),
+            ring: NodeLinks::default(),
             hand: NO_BLOCK,
             entry: None,
             next_label: 1,
-            candidates: Candidates::new(n),
+            candidates: BlockCandidates::new(n),
             reset: Vec::new(),
-            vetoes: Vetoes::default(),
+            vetoes: VetoedBlocks::default(),
         })
     }
 
@@ -160,7 +160,7 @@ impl BlockPolicy for LbClock {
     }
 
     #[inline(always)]
-    fn note_use<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32, offset: u32, is_added: bool) {
+    fn note_use<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, offset: u32, is_added: bool) {
         if is_added && blocks.pages_of(block) == 1 {
             self.enter::<V>(blocks, block);
         } else {
@@ -172,14 +172,14 @@ impl BlockPolicy for LbClock {
     }
 
     #[inline]
-    fn note_read<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+    fn note_read<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) {
         if self.read_sets_bit {
             self.set_bit::<V>(blocks, block, false);
         }
     }
 
     #[inline]
-    fn note_departure(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+    fn note_departure(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) {
         self.reconsider(blocks, block);
         let HeldBlock { pages, history: RingState { recent, .. } } = blocks.blocks[block as usize];
         if !recent {
@@ -194,7 +194,7 @@ impl BlockPolicy for LbClock {
     }
 
     /// Leaves the block where it is.
-    fn note_trim(&mut self, blocks: &mut Blocks<Self>, block: u32, pages_before: u32) {
+    fn note_trim(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, pages_before: u32) {
         let RingState { recent, parked, .. } = blocks.blocks[block as usize].history;
         if parked {
             self.unpark(blocks, block);
@@ -204,17 +204,17 @@ impl BlockPolicy for LbClock {
         }
     }
 
-    fn resume(&mut self, blocks: &mut Blocks<Self>, element: Element) {
+    fn resume(&mut self, blocks: &mut PolicyBlocks<Self>, element: Element) {
         self.resume_parked(blocks, element);
     }
 
     /// Returns the block under the hand, which a flush gives up.
-    fn first(&mut self, blocks: &mut Blocks<Self>) -> Option<u32> {
+    fn first(&mut self, blocks: &mut PolicyBlocks<Self>) -> Option<u32> {
         (blocks.held > 0).then_some(self.hand)
     }
 
     /// Turns the hand, and notes where the block of `current` enters the ring if it is not in it.
-    fn victim<V: Veto>(&mut self, blocks: &mut Blocks<Self>, current: u32, veto: &mut V) -> Option<u32> {
+    fn victim<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, current: u32, veto: &mut V) -> Option<u32> {
         // The label of a block between those the hand has not reached and those it is about to
         // pass.
         let label = self.label();
@@ -236,7 +236,7 @@ impl BlockPolicy for LbClock {
         // Of a block in the ring only the bit is set, unless it is the victim.
         let is_entering = current != NO_BLOCK && (current == victim || blocks.pages_of(current) == 0);
         let is_anchored = self.anchor_is_initial_hand && is_entering && blocks.held > 1;
-        self.entry = is_anchored.then_some(Entry { before, label });
+        self.entry = is_anchored.then_some(RingEntryPoint { before, label });
         Some(victim)
     }
 }
@@ -249,7 +249,7 @@ impl LbClock {
 
     /// Clears bits until the hand stands on a block whose bit was 0 before the round, or has made a
     /// whole turn. The blocks passed are in `self.reset` and not yet candidates.
-    fn turn(&mut self, blocks: &mut Blocks<Self>) {
+    fn turn(&mut self, blocks: &mut PolicyBlocks<Self>) {
         debug_assert!(self.reset.is_empty());
         while blocks.blocks[self.hand as usize].history.recent {
             blocks.memory_accesses += 1;
@@ -262,20 +262,20 @@ impl LbClock {
         }
     }
 
-    fn admit_reset_blocks(&mut self, blocks: &Blocks<Self>) {
+    fn admit_reset_blocks(&mut self, blocks: &PolicyBlocks<Self>) {
         let mut reset = std::mem::take(&mut self.reset);
         reset.drain(..).for_each(|block| self.become_candidate(blocks, block));
         self.reset = reset;
     }
 
     /// The blocks from the one under the hand on.
-    fn clockwise(&self, blocks: &Blocks<Self>) -> impl Iterator<Item = u32> {
+    fn clockwise(&self, blocks: &PolicyBlocks<Self>) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(self.hand), |&block| Some(self.ring.next(block))).take(blocks.held as usize)
     }
 
     /// The bit of the block was cleared.
     #[inline]
-    fn become_candidate(&mut self, blocks: &Blocks<Self>, block: u32) {
+    fn become_candidate(&mut self, blocks: &PolicyBlocks<Self>, block: u32) {
         self.candidates.add(&blocks.blocks, block);
         self.vetoes.note_cleared(&blocks.blocks, block);
     }
@@ -283,7 +283,7 @@ impl LbClock {
     /// The victim of the paper: the largest candidate. The blocks just reset are candidates from
     /// then on.
     #[inline]
-    fn largest_candidate(&mut self, blocks: &mut Blocks<Self>) -> Option<u32> {
+    fn largest_candidate(&mut self, blocks: &mut PolicyBlocks<Self>) -> Option<u32> {
         blocks.memory_accesses += u64::from(self.candidates.total);
         let largest = self.candidates.largest_size();
         let victim = largest.and_then(|size| self.candidates.first(&blocks.blocks, size));
@@ -294,9 +294,10 @@ impl LbClock {
     /// Enters a new block where the eviction for it said, or right before the hand: as the last block
     /// that it will reach.
     #[inline]
-    fn enter<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+    fn enter<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) {
         let anchored = self.entry.take().filter(|entry| entry.before != self.hand);
-        let Entry { before, label } = anchored.unwrap_or_else(|| Entry { before: self.hand, label: self.label() });
+        let RingEntryPoint { before, label } =
+            anchored.unwrap_or_else(|| RingEntryPoint { before: self.hand, label: self.label() });
         if blocks.held == 1 {
             self.hand = block;
         } else {
@@ -309,7 +310,7 @@ impl LbClock {
 
     /// Sets the recency bit of a block in the ring, to which a page has just been added or not.
     #[inline]
-    fn set_bit<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32, is_added: bool) {
+    fn set_bit<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, is_added: bool) {
         blocks.memory_accesses += 1;
         let HeldBlock { pages, history: own } = &mut blocks.blocks[block as usize];
         let was_parked = V::ACTIVE && std::mem::take(&mut own.parked);
@@ -330,7 +331,7 @@ impl LbClock {
 
     /// Clears the recency bit of a block whose last page was written, if the optimisations say so.
     #[inline]
-    fn check_last_page(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+    fn check_last_page(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) {
         let count = blocks.pages_of(block);
         let full = count == self.pages_per_block;
         if (full && (self.preempt || self.sequential)) || (self.preempt && count > self.previous) {

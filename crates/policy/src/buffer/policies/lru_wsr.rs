@@ -21,7 +21,7 @@ use destage_plan::Params;
 
 use crate::buffer::list_buffer::{BufferedPages, ListPolicy, RECENT};
 use crate::buffer::options::READS;
-use crate::buffer::page_lists::Frame;
+use crate::buffer::page_lists::ListFrame;
 use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo};
 
 /// The turns of a search under a veto: for pages that are clean or cold, then for those that had a
@@ -34,7 +34,7 @@ pub(super) struct LruWsr;
 
 /// Returns true if the scan gives the page a second chance.
 #[inline]
-fn is_spared(frame: &Frame) -> bool {
+fn is_spared(frame: &ListFrame) -> bool {
     frame.dirty && !frame.cold
 }
 
@@ -59,7 +59,7 @@ impl ListPolicy for LruWsr {
     }
 
     #[inline]
-    fn mark_used(&self, frame: &mut Frame) {
+    fn mark_used(&self, frame: &mut ListFrame) {
         frame.cold = false;
     }
 
@@ -75,7 +75,7 @@ impl ListPolicy for LruWsr {
     }
 
     #[inline]
-    fn may_leave(&self, turn: usize, frame: &Frame) -> bool {
+    fn may_leave(&self, turn: usize, frame: &ListFrame) -> bool {
         turn != FIRST_TURN || !is_spared(frame)
     }
 

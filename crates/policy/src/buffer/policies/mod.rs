@@ -24,10 +24,10 @@ mod two_q;
 use super::block_buffer::BlockBuffer;
 use super::list_buffer::ListBuffer;
 use super::queue_buffer::QueueBuffer;
-use super::registry::{PolicyInfo, Registered, TypeVisitor};
+use super::registry::{PolicyInfo, RegisteredPolicy, TypeVisitor};
 
 /// The name of the policy that holds nothing.
-pub(super) const NO_BUFFER: &str = bypass::Bypass::INFO.name;
+pub(super) const NO_BUFFER: &str = bypass::NoBuffer::INFO.name;
 
 macro_rules! register {
     ($($policy:ty),+ $(,)?) => {
@@ -48,7 +48,7 @@ macro_rules! register {
 }
 
 register!(
-    bypass::Bypass,
+    bypass::NoBuffer,
     ListBuffer<lru::Lru>,
     clock::Clock,
     QueueBuffer<fifo::Fifo, 1, 1>,

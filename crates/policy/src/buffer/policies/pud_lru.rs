@@ -37,12 +37,12 @@ use std::collections::binary_heap::PeekMut;
 
 use destage_plan::{ParamSpec, Params};
 
-use crate::buffer::block_buffer::{BlockPolicy, Blocks, HeldBlock};
+use crate::buffer::block_buffer::{BlockPolicy, HeldBlock, PolicyBlocks};
 use crate::buffer::max_tree::MaxTree;
 use crate::buffer::options::PROTECT_CURRENT;
-use crate::buffer::padding::Padding;
-use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
-use crate::links::Links;
+use crate::buffer::padding::BlockPadding;
+use crate::buffer::{BufferConfig, EvictionUnit, EvictionVeto, PolicyError, PolicyInfo};
+use crate::links::NodeLinks;
 
 /// Parts of a write to which UD is rounded, as a power of two. With 12 bits every number below fits
 /// for 2^49 writes, more than a year of them at 10 million a second.
@@ -56,13 +56,13 @@ const NEW: u32 = 0;
 
 /// T.
 #[derive(Clone, Copy, Debug)]
-enum Threshold {
+enum PudThreshold {
     Mean,
-    /// As a [`Rank::pud`].
+    /// As a [`PudRank::pud`].
     Fixed(i64),
 }
 
-impl Threshold {
+impl PudThreshold {
     fn parse(text: &str) -> Option<Self> {
         if text == "mean" {
             return Some(Self::Mean);
@@ -105,14 +105,14 @@ impl UpdateHistory {
 
 /// The order of victims of the same size: by PUD, then by LRU. The greatest goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
+struct PudRank {
     /// Twice the PUD in 2^-[`FRACTION_BITS`] writes; in the heaps, where all have grown alike, at
     /// time 0.
     pud: i64,
     last: Reverse<i64>,
 }
 
-impl Rank {
+impl PudRank {
     /// Less than that of any block with a greater PUD, and not of any other.
     const fn above(pud: i64) -> Self {
         Self { pud, last: Reverse(0) }
@@ -126,8 +126,8 @@ impl Rank {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    rank: Rank,
+struct PudEntry {
+    rank: PudRank,
     block: u32,
 }
 
@@ -138,15 +138,15 @@ struct Entry {
 /// page touches no heap. Entries of blocks that have left or changed their size are dropped when
 /// they surface.
 #[derive(Clone, Debug)]
-struct Updated {
-    heaps: Vec<BinaryHeap<Entry>>,
+struct UpdatedBlocks {
+    heaps: Vec<BinaryHeap<PudEntry>>,
     /// Blocks per size; a heap may hold untrue entries beside theirs.
     live: Vec<u32>,
     /// For each size at least the PUD of its heap's top.
     tops: MaxTree,
 }
 
-impl Updated {
+impl UpdatedBlocks {
     fn new(largest: u32) -> Self {
         let sizes = largest as usize + 1;
         Self { heaps: vec![BinaryHeap::new(); sizes], live: vec![0; sizes], tops: MaxTree::new(largest + 1) }
@@ -159,7 +159,7 @@ impl Updated {
     }
 
     #[inline]
-    fn stands(blocks: &[HeldBlock<UpdateHistory>], size: u32, entry: &Entry) -> bool {
+    fn stands(blocks: &[HeldBlock<UpdateHistory>], size: u32, entry: &PudEntry) -> bool {
         let block = &blocks[entry.block as usize];
         block.pages == size && block.history.entered == entry.rank.last.0
     }
@@ -169,18 +169,18 @@ impl Updated {
     fn add(&mut self, blocks: &mut [HeldBlock<UpdateHistory>], block: u32) {
         let HeldBlock { pages: size, history } = &mut blocks[block as usize];
         history.entered = history.last;
-        let (size, rank) = (*size, Rank { pud: history.key(), last: Reverse(history.last) });
+        let (size, rank) = (*size, PudRank { pud: history.key(), last: Reverse(history.last) });
         let most = 2 * self.live[size as usize] as usize + 64;
         let heap = &mut self.heaps[size as usize];
         if heap.len() > most {
             heap.retain(|entry| Self::stands(blocks, size, entry));
         }
         self.live[size as usize] += 1;
-        self.push(size, Entry { rank, block });
+        self.push(size, PudEntry { rank, block });
     }
 
     #[inline]
-    fn push(&mut self, size: u32, entry: Entry) {
+    fn push(&mut self, size: u32, entry: PudEntry) {
         self.heaps[size as usize].push(entry);
         if entry.rank.pud > self.tops.get(size) {
             self.tops.set(size, entry.rank.pud);
@@ -199,7 +199,7 @@ impl Updated {
     }
 
     /// Takes away the top of the heap of this size, which is to be pushed again.
-    fn take(&mut self, size: u32) -> Option<Entry> {
+    fn take(&mut self, size: u32) -> Option<PudEntry> {
         let top = self.heaps[size as usize].pop();
         self.note_top(size);
         top
@@ -212,7 +212,7 @@ impl Updated {
     }
 
     /// The block of this size with the greatest rank, if that is greater than `floor`.
-    fn first_above(&mut self, blocks: &mut [HeldBlock<UpdateHistory>], size: u32, floor: Rank) -> Option<Entry> {
+    fn first_above(&mut self, blocks: &mut [HeldBlock<UpdateHistory>], size: u32, floor: PudRank) -> Option<PudEntry> {
         let first = loop {
             let Some(mut top) = self.heaps[size as usize].peek_mut().filter(|entry| entry.rank > floor) else {
                 break None;
@@ -226,7 +226,7 @@ impl Updated {
                 break Some(*top);
             }
             history.entered = history.last;
-            top.rank = Rank { pud: history.key(), last: Reverse(history.last) };
+            top.rank = PudRank { pud: history.key(), last: Reverse(history.last) };
         };
         self.note_top(size);
         first
@@ -235,28 +235,28 @@ impl Updated {
 
 /// A block that may be evicted.
 #[derive(Clone, Copy, Debug)]
-struct Choice {
+struct PudChoice {
     block: u32,
     /// At the time of the eviction.
-    rank: Rank,
+    rank: PudRank,
 }
 
 /// PUD-aware LRU.
 #[derive(Clone, Debug)]
 pub(super) struct PudLru {
-    threshold: Threshold,
+    threshold: PudThreshold,
     /// Page writes buffered so far.
     clock: i64,
     /// The sum of all [`UpdateHistory::line`]s: of the numbers, and of the slopes.
     sum: i128,
     slope: i64,
-    updated: Updated,
+    updated: UpdatedBlocks,
     /// The blocks that were never updated, the newest first.
-    new: Links,
+    new: NodeLinks,
     /// Where the present search stands among those, if it has passed any.
     new_at: Option<u32>,
     /// The other blocks that it has passed: entries of the heaps, with their sizes.
-    passed_over: Vec<(u32, Entry)>,
+    passed_over: Vec<(u32, PudEntry)>,
 }
 
 const THRESHOLD: ParamSpec = ParamSpec {
@@ -279,7 +279,7 @@ impl BlockPolicy for PudLru {
         year: 2010,
         unit: EvictionUnit::Block,
         chooses_channels: false,
-        params: &[THRESHOLD, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],
+        params: &[THRESHOLD, ParamSpec { default: "never", ..BlockPadding::PARAM }, PROTECT_CURRENT],
     };
 
     const PADS: bool = true;
@@ -288,12 +288,12 @@ impl BlockPolicy for PudLru {
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         Ok(Self {
-            threshold: Threshold::parse(params.text(THRESHOLD.name)).ok_or_else(|| params.refuse(THRESHOLD.name))?,
+            threshold: PudThreshold::parse(params.text(THRESHOLD.name)).ok_or_else(|| params.refuse(THRESHOLD.name))?,
             clock: 0,
             sum: 0,
             slope: 0,
-            updated: Updated::new(config.pages_per_block.min(config.capacity_pages)),
-            new: Links::new(1),
+            updated: UpdatedBlocks::new(config.pages_per_block.min(config.capacity_pages)),
+            new: NodeLinks::new(1),
             new_at: None,
             passed_over: Vec::new(),
         })
@@ -304,7 +304,7 @@ impl BlockPolicy for PudLru {
     }
 
     #[inline]
-    fn note_use<V: Veto>(&mut self, blocks: &mut Blocks<Self>, block: u32, _offset: u32, is_added: bool) {
+    fn note_use<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, _offset: u32, is_added: bool) {
         blocks.memory_accesses += 1;
         self.clock += 1;
         let now = self.clock;
@@ -332,7 +332,7 @@ impl BlockPolicy for PudLru {
     }
 
     #[inline]
-    fn note_departure(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+    fn note_departure(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) {
         let HeldBlock { pages, history } = &blocks.blocks[block as usize];
         self.count_out(history);
         if history.updates == 0 {
@@ -343,20 +343,20 @@ impl BlockPolicy for PudLru {
     }
 
     /// Enters the block, which has had an update, under its new size.
-    fn note_trim(&mut self, blocks: &mut Blocks<Self>, block: u32, pages_before: u32) {
+    fn note_trim(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, pages_before: u32) {
         self.updated.remove(pages_before);
         self.updated.add(&mut blocks.blocks, block);
     }
 
     #[inline]
-    fn first(&mut self, blocks: &mut Blocks<Self>) -> Option<u32> {
+    fn first(&mut self, blocks: &mut PolicyBlocks<Self>) -> Option<u32> {
         if blocks.held == 0 {
             return None;
         }
         self.first_from(blocks, self.new.prev(NEW))
     }
 
-    fn after(&mut self, blocks: &mut Blocks<Self>, block: u32) -> Option<u32> {
+    fn after(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) -> Option<u32> {
         let HeldBlock { pages: size, history } = blocks.blocks[block as usize];
         if history.updates == 0 {
             self.new_at = Some(self.new.prev(block + 1));
@@ -375,7 +375,7 @@ impl BlockPolicy for PudLru {
     }
 
     #[inline]
-    fn search_cost(&self, blocks: &Blocks<Self>) -> u64 {
+    fn search_cost(&self, blocks: &PolicyBlocks<Self>) -> u64 {
         blocks.held.into()
     }
 }
@@ -402,13 +402,13 @@ impl PudLru {
         self.slope -= slope;
     }
 
-    /// T as a [`Rank::pud`], rounded down, which makes no difference to a whole number that is
+    /// T as a [`PudRank::pud`], rounded down, which makes no difference to a whole number that is
     /// compared with it.
     #[inline]
-    fn threshold(&self, blocks: &Blocks<Self>) -> i64 {
+    fn threshold(&self, blocks: &PolicyBlocks<Self>) -> i64 {
         match self.threshold {
-            Threshold::Fixed(pud) => pud,
-            Threshold::Mean => {
+            PudThreshold::Fixed(pud) => pud,
+            PudThreshold::Mean => {
                 let sum = self.sum + ((i128::from(self.slope) * i128::from(self.now())) << FRACTION_BITS);
                 // No PUD is negative, and a mean is no greater than the greatest.
                 (sum as u128 / u128::from(blocks.held)) as i64
@@ -418,33 +418,33 @@ impl PudLru {
 
     /// The block that was never updated at a node, unless that is the sentinel.
     #[inline]
-    fn never_updated(&self, blocks: &Blocks<Self>, node: u32) -> Option<Choice> {
+    fn never_updated(&self, blocks: &PolicyBlocks<Self>, node: u32) -> Option<PudChoice> {
         (node != NEW).then(|| {
             let block = node - 1;
             let last = blocks.blocks[block as usize].history.last;
             let pud = (self.now() - last) << (FRACTION_BITS + 1);
-            Choice { block, rank: Rank { pud, last: Reverse(last) } }
+            PudChoice { block, rank: PudRank { pud, last: Reverse(last) } }
         })
     }
 
     /// Of the updated blocks of this size the first to go, if its rank is greater than `floor`.
     #[inline]
-    fn updated_above(&mut self, blocks: &mut Blocks<Self>, size: u32, floor: Rank) -> Option<Choice> {
+    fn updated_above(&mut self, blocks: &mut PolicyBlocks<Self>, size: u32, floor: PudRank) -> Option<PudChoice> {
         let now = self.now();
-        let Entry { rank, block } = self.updated.first_above(&mut blocks.blocks, size, floor.later(-now))?;
-        Some(Choice { block, rank: rank.later(now) })
+        let PudEntry { rank, block } = self.updated.first_above(&mut blocks.blocks, size, floor.later(-now))?;
+        Some(PudChoice { block, rank: rank.later(now) })
     }
 
     /// The first block to go: of those that were never updated only `oldest` and newer ones, of the
     /// others those in the heaps.
     #[inline]
-    fn first_from(&mut self, blocks: &mut Blocks<Self>, oldest: u32) -> Option<u32> {
+    fn first_from(&mut self, blocks: &mut PolicyBlocks<Self>, oldest: u32) -> Option<u32> {
         self.choose_from(blocks, oldest).map(|choice| choice.block)
     }
 
     #[inline]
-    fn choose_from(&mut self, blocks: &mut Blocks<Self>, oldest: u32) -> Option<Choice> {
-        let floor = Rank::above(self.threshold(blocks));
+    fn choose_from(&mut self, blocks: &mut PolicyBlocks<Self>, oldest: u32) -> Option<PudChoice> {
+        let floor = PudRank::above(self.threshold(blocks));
         let key = floor.later(-self.now()).pud;
         let mut end = self.updated.end();
         while let Some(size) = self.updated.tops.last_above(key, end).filter(|&size| size > 1) {
@@ -461,7 +461,7 @@ impl PudLru {
     }
 
     /// The first block to go where no block's PUD is above the threshold.
-    fn first_of_frequent(&mut self, blocks: &mut Blocks<Self>, oldest: u32) -> Option<Choice> {
+    fn first_of_frequent(&mut self, blocks: &mut PolicyBlocks<Self>, oldest: u32) -> Option<PudChoice> {
         let mut best = self.never_updated(blocks, oldest);
         // First the size that is likely to have it, so that few others come into question.
         if let Some(size) = self.updated.tops.last_greatest() {
@@ -478,9 +478,14 @@ impl PudLru {
     }
 
     /// Of the updated blocks of this size the first to go, if it goes before `best`.
-    fn updated_above_best(&mut self, blocks: &mut Blocks<Self>, size: u32, best: Option<Choice>) -> Option<Choice> {
+    fn updated_above_best(
+        &mut self,
+        blocks: &mut PolicyBlocks<Self>,
+        size: u32,
+        best: Option<PudChoice>,
+    ) -> Option<PudChoice> {
         // No PUD is negative.
-        let floor = best.map_or(Rank::above(-1), |choice| choice.rank);
+        let floor = best.map_or(PudRank::above(-1), |choice| choice.rank);
         self.updated_above(blocks, size, floor).or(best)
     }
 }
@@ -491,7 +496,9 @@ mod tests {
 
     use super::*;
     use crate::buffer::block_buffer::BlockBuffer;
-    use crate::buffer::{Access, Buffer as _, BufferNotice, Evictions, NoDevice, NoVeto, Registered as _};
+    use crate::buffer::{
+        BufferNotice, BufferPolicy as _, Evictions, NoDevice, NoVeto, PageAccess, RegisteredPolicy as _,
+    };
 
     fn policy(threshold: &str) -> BlockBuffer<PudLru> {
         let given = vec![(THRESHOLD.name.to_owned(), threshold.to_owned())];
@@ -506,7 +513,7 @@ mod tests {
     /// What leaves for a write.
     fn write(policy: &mut BlockBuffer<PudLru>, page: u32) -> Vec<PageNo> {
         let mut out = Evictions::default();
-        policy.access(Access::write(page), &NoDevice, &mut NoVeto, &mut out);
+        policy.access(PageAccess::write(page), &NoDevice, &mut NoVeto, &mut out);
         out.groups().flat_map(|(_, pages)| pages.to_vec()).collect()
     }
 

@@ -34,12 +34,12 @@ use destage_plan::{ParamSpec, Params};
 use crate::buffer::list_buffer::{BufferedPages, ListPolicy, OWN_MARK, RECENT};
 use crate::buffer::options::READS;
 use crate::buffer::page_lists::PageLists;
-use crate::buffer::parking::Linked as _;
+use crate::buffer::parking::LinkedList as _;
 use crate::buffer::searched::PARKED;
 use crate::buffer::share;
 use crate::buffer::size_set::SizeSet;
-use crate::buffer::{BufferConfig, EvictionUnit, PolicyError, PolicyInfo, Veto};
-use crate::links::Links;
+use crate::buffer::{BufferConfig, EvictionUnit, EvictionVeto, PolicyError, PolicyInfo};
+use crate::links::NodeLinks;
 
 /// The bit of a frame's tag that says that the page is in the window.
 const IN_WINDOW: u16 = OWN_MARK;
@@ -48,7 +48,7 @@ const MOST_VICTIMS: u32 = 65_536;
 
 /// The place of a frame of the window among those of its block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seat {
+struct WindowSeat {
     /// The frames of the block that entered the window next and last before it, 0 if there is none.
     newer: u32,
     older: u32,
@@ -57,7 +57,7 @@ struct Seat {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Block {
+struct WindowBlock {
     /// Its frames in the window, 0 if there is none.
     newest: u32,
     oldest: u32,
@@ -67,17 +67,17 @@ struct Block {
 
 /// The blocks with pages in the window by the number of those.
 #[derive(Clone, Debug)]
-struct Sizes {
+struct BlocksBySize {
     pages_per_block: u32,
     /// Node `size` is the sentinel of the list of blocks of that size, the one changed last at the
     /// front; node `pages_per_block + 1 + block` is the block.
-    lists: Links,
+    lists: NodeLinks,
     in_use: SizeSet,
 }
 
-impl Sizes {
+impl BlocksBySize {
     fn new(pages_per_block: u32) -> Self {
-        Self { pages_per_block, lists: Links::new(pages_per_block + 1), in_use: SizeSet::new(pages_per_block) }
+        Self { pages_per_block, lists: NodeLinks::new(pages_per_block + 1), in_use: SizeSet::new(pages_per_block) }
     }
 
     fn changed(&mut self, block: u32, before: u32, now: u32) {
@@ -114,10 +114,10 @@ pub(super) struct RecentlyEvicted {
     /// Frames that have entered the window.
     entered: u64,
     /// Frame → its seat.
-    seats: Vec<Seat>,
-    blocks: Vec<Block>,
+    seats: Vec<WindowSeat>,
+    blocks: Vec<WindowBlock>,
     /// With `most_pages_in_vw`.
-    sizes: Option<Sizes>,
+    sizes: Option<BlocksBySize>,
     /// The victim blocks, the first to come at the front, and the most there may be.
     victims: VecDeque<u32>,
     most_victims: u32,
@@ -173,7 +173,7 @@ impl ListPolicy for RecentlyEvicted {
             entered: 0,
             seats: Vec::new(),
             blocks: Vec::new(),
-            sizes: by_size.then(|| Sizes::new(config.pages_per_block)),
+            sizes: by_size.then(|| BlocksBySize::new(config.pages_per_block)),
             victims: VecDeque::new(),
             most_victims: params.number(NVB.name, 1..=MOST_VICTIMS)?,
         })
@@ -181,7 +181,7 @@ impl ListPolicy for RecentlyEvicted {
 
     fn grow(&mut self, pages: u32) {
         let blocks = pages.div_ceil(self.pages_per_block).max(self.blocks.len() as u32);
-        self.blocks.resize(blocks as usize, Block::default());
+        self.blocks.resize(blocks as usize, WindowBlock::default());
         if let Some(sizes) = &mut self.sizes {
             sizes.lists.grow(self.pages_per_block + 1 + blocks);
         }
@@ -200,7 +200,7 @@ impl ListPolicy for RecentlyEvicted {
         lists.frame_mut(frame).tag &= !IN_WINDOW;
         let block = self.block_of(lists, frame);
         let own = &mut self.blocks[block as usize];
-        let Seat { newer, older, .. } = self.seats[frame as usize];
+        let WindowSeat { newer, older, .. } = self.seats[frame as usize];
         if newer == 0 {
             own.newest = older;
         } else {
@@ -232,9 +232,9 @@ impl ListPolicy for RecentlyEvicted {
             let block = self.block_of(lists, frame);
             let own = &mut self.blocks[block as usize];
             if frame as usize >= self.seats.len() {
-                self.seats.resize(frame as usize + 1, Seat::default());
+                self.seats.resize(frame as usize + 1, WindowSeat::default());
             }
-            self.seats[frame as usize] = Seat { newer: 0, older: own.newest, entered: self.entered };
+            self.seats[frame as usize] = WindowSeat { newer: 0, older: own.newest, entered: self.entered };
             if own.newest == 0 {
                 own.oldest = frame;
             } else {
@@ -266,7 +266,7 @@ impl ListPolicy for RecentlyEvicted {
 
     /// Asks about the pages of victim blocks, then with `most_pages_in_vw` about all pages of the
     /// window block by block.
-    fn victim_before_turns<V: Veto>(&self, pages: &mut BufferedPages, veto: &mut V) -> Option<u32> {
+    fn victim_before_turns<V: EvictionVeto>(&self, pages: &mut BufferedPages, veto: &mut V) -> Option<u32> {
         while let Some(frame) = self.of_victim_blocks(|block| self.oldest_not_parked(&pages.lists, block)) {
             if pages.lets_leave(frame, veto) {
                 return Some(frame);

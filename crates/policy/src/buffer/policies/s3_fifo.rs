@@ -42,10 +42,12 @@ use crate::buffer::options::READS;
 use crate::buffer::queue_buffer::QueuePolicy;
 use crate::buffer::scan_stop::ScanStop;
 use crate::buffer::share;
-use crate::buffer::{Access, BufferConfig, Candidate, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+use crate::buffer::{
+    BufferConfig, EvictionCandidate, EvictionUnit, EvictionVeto, Evictions, PageAccess, PolicyError, PolicyInfo,
+};
 
 /// S, M and G. The number kept with a page is its uses.
-type Queues = crate::buffer::queues::Queues<2, 3>;
+type S3Queues = crate::buffer::queues::PageQueues<2, 3>;
 
 /// Pages that came first.
 const SMALL: u32 = 0;
@@ -116,18 +118,18 @@ impl QueuePolicy<2, 3> for S3Fifo {
     }
 
     #[inline]
-    fn order(&self, queues: &Queues) -> [u32; 2] {
+    fn order(&self, queues: &S3Queues) -> [u32; 2] {
         if self.small_first(queues) { [SMALL, MAIN] } else { [MAIN, SMALL] }
     }
 
     #[inline]
-    fn note_hit<V: Veto>(&mut self, queues: &mut Queues, frame: u32) {
+    fn note_hit<V: EvictionVeto>(&mut self, queues: &mut S3Queues, frame: u32) {
         queues.memory_accesses += 1;
         queues.set_count(frame, (queues.count(frame) + 1).min(MOST_USES));
     }
 
     #[inline]
-    fn victim<V: Veto>(&mut self, queues: &mut Queues, _ghost: Option<u32>, veto: &mut V) -> Option<u32> {
+    fn victim<V: EvictionVeto>(&mut self, queues: &mut S3Queues, _ghost: Option<u32>, veto: &mut V) -> Option<u32> {
         if queues.held() == 0 {
             return None;
         }
@@ -138,8 +140,8 @@ impl QueuePolicy<2, 3> for S3Fifo {
     #[inline(always)]
     fn replace(
         &mut self,
-        queues: &mut Queues,
-        access: Access,
+        queues: &mut S3Queues,
+        access: PageAccess,
         ghost: Option<u32>,
         victim: Option<u32>,
         out: &mut Evictions,
@@ -157,7 +159,7 @@ impl QueuePolicy<2, 3> for S3Fifo {
     }
 
     #[inline]
-    fn give_up(&mut self, queues: &mut Queues, frame: u32, out: &mut Evictions) {
+    fn give_up(&mut self, queues: &mut S3Queues, frame: u32, out: &mut Evictions) {
         let ghosts = (queues.queue_of(frame) == SMALL && self.most_ghosts > 0).then_some(GHOST);
         queues.give_up(frame, ghosts, out);
         queues.shorten(GHOST, self.most_ghosts);
@@ -167,14 +169,14 @@ impl QueuePolicy<2, 3> for S3Fifo {
 impl S3Fifo {
     /// Whether S is to give up the next page.
     #[inline]
-    fn small_first(&self, queues: &Queues) -> bool {
+    fn small_first(&self, queues: &S3Queues) -> bool {
         let (small, main) = (queues.len(SMALL), queues.len(MAIN));
         small > 0 && small >= self.small || main == 0
     }
 
     /// Goes over S from its tail to the page that leaves, and moves the others that go to M.
     #[inline]
-    fn scan_small(&self, queues: &mut Queues, stop: ScanStop) -> Option<u32> {
+    fn scan_small(&self, queues: &mut S3Queues, stop: ScanStop) -> Option<u32> {
         let mut at = queues.oldest(SMALL);
         while let Some(frame) = at {
             at = queues.newer(SMALL, frame);
@@ -193,7 +195,7 @@ impl S3Fifo {
     /// Goes over M from its tail to the page that leaves, and puts the others that were used back at
     /// the head.
     #[inline]
-    fn scan_main(queues: &mut Queues, stop: ScanStop) -> Option<u32> {
+    fn scan_main(queues: &mut S3Queues, stop: ScanStop) -> Option<u32> {
         let mut at = queues.oldest(MAIN);
         while let Some(frame) = at {
             queues.memory_accesses += 1;
@@ -216,7 +218,7 @@ impl S3Fifo {
 
     /// Goes over the queues to the page that leaves, `None` if none is held.
     #[inline]
-    fn scan(&self, queues: &mut Queues, stop: ScanStop) -> Option<u32> {
+    fn scan(&self, queues: &mut S3Queues, stop: ScanStop) -> Option<u32> {
         let small_first = self.small_first(queues);
         if small_first && let Some(frame) = self.scan_small(queues, stop) {
             return Some(frame);
@@ -230,12 +232,12 @@ impl S3Fifo {
 
     /// The first frame that is not vetoed. Of M the scan meets those without uses first, then those that
     /// came from S meanwhile, then those with one use, and so on.
-    fn first_not_vetoed<V: Veto>(&self, queues: &Queues, veto: &mut V) -> Option<u32> {
+    fn first_not_vetoed<V: EvictionVeto>(&self, queues: &S3Queues, veto: &mut V) -> Option<u32> {
         let mut welcome = |queue: u32, wanted: &dyn Fn(u16) -> bool| {
             let mut frames = queues.oldest_first(queue).filter(|&frame| wanted(queues.count(frame)));
             frames.find(|&frame| {
                 let own = queues.frame(frame);
-                veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty }).is_none()
+                veto.passes_over(EvictionCandidate::Page { page: own.page(), dirty: own.dirty }).is_none()
             })
         };
         let (stays, goes_on) = (|uses: u16| uses < self.uses, |uses: u16| uses >= self.uses);

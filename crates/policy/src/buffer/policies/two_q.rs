@@ -31,10 +31,10 @@ use destage_plan::{ParamSpec, Params};
 use crate::buffer::options::READS;
 use crate::buffer::queue_buffer::QueuePolicy;
 use crate::buffer::share;
-use crate::buffer::{Access, BufferConfig, EvictionUnit, Evictions, PolicyError, PolicyInfo, Veto};
+use crate::buffer::{BufferConfig, EvictionUnit, EvictionVeto, Evictions, PageAccess, PolicyError, PolicyInfo};
 
 /// A1in, Am and A1out.
-type Queues = crate::buffer::queues::Queues<2, 3>;
+type TwoQueues = crate::buffer::queues::PageQueues<2, 3>;
 
 /// Pages that came first.
 const A1_IN: u32 = 0;
@@ -91,12 +91,12 @@ impl QueuePolicy<2, 3> for TwoQ {
     }
 
     #[inline]
-    fn order(&self, queues: &Queues) -> [u32; 2] {
+    fn order(&self, queues: &TwoQueues) -> [u32; 2] {
         if queues.len(A1_IN) > self.most_in { [A1_IN, AM] } else { [AM, A1_IN] }
     }
 
     #[inline]
-    fn note_hit<V: Veto>(&mut self, queues: &mut Queues, frame: u32) {
+    fn note_hit<V: EvictionVeto>(&mut self, queues: &mut TwoQueues, frame: u32) {
         if queues.queue_of(frame) == AM {
             queues.memory_accesses += 1;
             queues.put(AM, frame);
@@ -108,8 +108,8 @@ impl QueuePolicy<2, 3> for TwoQ {
     #[inline(always)]
     fn replace(
         &mut self,
-        queues: &mut Queues,
-        access: Access,
+        queues: &mut TwoQueues,
+        access: PageAccess,
         ghost: Option<u32>,
         victim: Option<u32>,
         out: &mut Evictions,
@@ -126,7 +126,7 @@ impl QueuePolicy<2, 3> for TwoQ {
     }
 
     #[inline]
-    fn give_up(&mut self, queues: &mut Queues, frame: u32, out: &mut Evictions) {
+    fn give_up(&mut self, queues: &mut TwoQueues, frame: u32, out: &mut Evictions) {
         let ghosts = (queues.queue_of(frame) == A1_IN && self.most_out > 0).then_some(A1_OUT);
         queues.give_up(frame, ghosts, out);
         queues.shorten(A1_OUT, self.most_out);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use destage_plan::{Element, PageNo, PolicySpec};
 use destage_policy::buffer::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, DeviceView, EvictionKind, Evictions, Exhausted,
-    GcCounters, NoVeto, Visitor, build,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, BuiltPolicy, DeviceView, EvictionKind, Evictions,
+    GcCounters, NoVeto, PageAccess, PolicyVisitor, WhenExhausted, build,
 };
 
 use crate::content::Content;
@@ -56,7 +56,7 @@ impl DeviceView for Elements {
 pub(super) type Told = (Left, bool);
 
 pub(super) trait OnDevice {
-    fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> AccessOutcome;
+    fn access(&mut self, access: PageAccess, device: &Elements, out: &mut Vec<Told>) -> AccessOutcome;
     fn evict(&mut self, device: &Elements, out: &mut Vec<Told>) -> bool;
     fn notify(&mut self, notice: BufferNotice, device: &Elements, out: &mut Vec<Told>);
     fn len(&self) -> u32;
@@ -66,7 +66,7 @@ pub(super) trait OnDevice {
 
 pub(super) struct Wrapped<B>(pub(super) B, pub(super) Evictions);
 
-impl<B: Buffer> Wrapped<B> {
+impl<B: BufferPolicy> Wrapped<B> {
     pub(super) fn tell(&mut self, out: &mut Vec<Told>) {
         for (group, pages) in self.1.groups() {
             let channels = self.1.channels(group).map(<[u16]>::to_vec);
@@ -78,8 +78,8 @@ impl<B: Buffer> Wrapped<B> {
     }
 }
 
-impl<B: Buffer> OnDevice for Wrapped<B> {
-    fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> AccessOutcome {
+impl<B: BufferPolicy> OnDevice for Wrapped<B> {
+    fn access(&mut self, access: PageAccess, device: &Elements, out: &mut Vec<Told>) -> AccessOutcome {
         let outcome = self.0.access(access, device, &mut NoVeto, &mut self.1);
         self.tell(out);
         outcome
@@ -106,9 +106,9 @@ impl<B: Buffer> OnDevice for Wrapped<B> {
 
 pub(super) struct Boxed;
 
-impl Visitor for Boxed {
+impl PolicyVisitor for Boxed {
     type Out = Box<dyn OnDevice>;
-    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) -> Self::Out {
+    fn visit<B: BufferPolicy + Send + 'static>(self, buffer: B, built: BuiltPolicy) -> Self::Out {
         assert_eq!(buffer.watches_collection(), built.avoids_collection);
         assert_eq!(buffer.gc_counters().is_some(), built.avoids_collection);
         Box::new(Wrapped(buffer, Evictions::default()))
@@ -120,9 +120,9 @@ pub(super) struct Grown<'a>(pub(super) &'a str, pub(super) BufferConfig, pub(sup
 impl Grown<'_> {
     pub(super) fn build(&self) -> Box<dyn OnDevice> {
         struct Grow(u32);
-        impl Visitor for Grow {
+        impl PolicyVisitor for Grow {
             type Out = Box<dyn OnDevice>;
-            fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, built: Built) -> Self::Out {
+            fn visit<B: BufferPolicy + Send + 'static>(self, mut buffer: B, built: BuiltPolicy) -> Self::Out {
                 buffer.grow(self.0);
                 Boxed.visit(buffer, built)
             }
@@ -217,8 +217,8 @@ impl GcarModel {
     pub(super) fn objections(&self, device: &Elements, lifted: bool) -> Objections {
         let held = self.content.pages.keys().map(|page| self.first(*page));
         let exhausted = match param(&self.spec, "gcar_all_gc", "base_victim") {
-            "bypass" => Exhausted::Bypass,
-            _ => Exhausted::TakeBase,
+            "bypass" => WhenExhausted::Bypass,
+            _ => WhenExhausted::TakeBase,
         };
         let units = held.filter(|first| !lifted && self.objection(device, *first).is_some()).collect();
         Objections { units, exhausted, ..Objections::none() }
@@ -276,7 +276,7 @@ impl GcarModel {
 }
 
 impl GcarModel {
-    pub(super) fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> AccessOutcome {
+    pub(super) fn access(&mut self, access: PageAccess, device: &Elements, out: &mut Vec<Told>) -> AccessOutcome {
         let lifted = self.is_over_limit(device);
         let objections = self.objections(device, lifted);
         let mut left = Vec::new();

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, PageAccess, WhenExhausted};
 
 use super::queue::{Held, flush, forget, ghosts, give_up, take, word};
 use super::{Left, Model, Objections, param};
@@ -51,7 +51,7 @@ impl ArcModel {
         }
         let (from_t1, at) = match (found, objections.exhausted) {
             (Some(found), _) => found,
-            (None, Exhausted::TakeBase) if self.len() > 0 => (first, 0),
+            (None, WhenExhausted::TakeBase) if self.len() > 0 => (first, 0),
             (None, _) => return false,
         };
         self.memory_accesses += 1;
@@ -69,7 +69,7 @@ impl ArcModel {
 }
 
 impl Model for ArcModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let x = access.page.0;
         self.memory_accesses += 1;
         // Case I.

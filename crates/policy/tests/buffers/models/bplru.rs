@@ -5,7 +5,7 @@
 //! longer written in sequence; a flush gives up the blocks in the order in which they would be
 //! evicted.
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::{Block, Left, Model, Objections, param, switch};
 
@@ -90,7 +90,7 @@ impl BplruModel {
             order.retain(|at| Some(self.list[*at].number) != current);
         }
         let welcome = order.iter().find(|at| !objections.to(self.list[**at].number * self.pages_per_block));
-        let base = order.first().filter(|_| objections.exhausted == Exhausted::TakeBase);
+        let base = order.first().filter(|_| objections.exhausted == WhenExhausted::TakeBase);
         self.memory_accesses += u64::from(!order.is_empty());
         let Some(at) = welcome.or(base) else { return false };
         self.give_up(*at, out);
@@ -119,7 +119,7 @@ impl BplruModel {
 }
 
 impl Model for BplruModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         let (number, offset) = (page / self.pages_per_block, page % self.pages_per_block);
         self.memory_accesses += 1;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::{Left, Model, Objections, param, switch};
 
@@ -134,7 +134,7 @@ impl CaveModel {
             }
         }
         if self.cold_dirty.is_empty() || all_avoided(self.channels.channels, objections) {
-            if objections.exhausted == Exhausted::Bypass {
+            if objections.exhausted == WhenExhausted::Bypass {
                 return false;
             }
             if let Some(page) = self.cold_clean.pop() {
@@ -151,7 +151,7 @@ impl CaveModel {
 }
 
 impl Model for CaveModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         let lists = [&mut self.mixed, &mut self.cold_clean, &mut self.cold_dirty];

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::cave::{Held, RoundRobin, all_avoided, take, take_welcome, words};
 use super::{Left, Model, Objections, param};
@@ -107,7 +107,7 @@ impl CawrModel {
         }
         let nothing_open = open.iter().all(|i| self.cold_dirty[*i as usize].is_empty());
         if nothing_open || all_avoided(self.channels.channels, objections) {
-            if objections.exhausted == Exhausted::Bypass {
+            if objections.exhausted == WhenExhausted::Bypass {
                 return false;
             }
             if let Some(page) = self.cold_clean.pop() {
@@ -131,7 +131,7 @@ impl CawrModel {
 }
 
 impl Model for CawrModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         let lists = [&mut self.working, &mut self.cold_clean].into_iter().chain(&mut self.cold_dirty);

@@ -3,7 +3,7 @@
 //! Not in the specification, resolved by the policy: a page that became clean in its place stays in
 //! the mixed list; a scan that a veto leaves no victim moves nothing.
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::{Left, Model, Objections, param, switch};
 
@@ -92,7 +92,7 @@ impl CcfLruModel {
 }
 
 impl Model for CcfLruModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         if let Some(hit) = self.take(page) {
@@ -122,7 +122,7 @@ impl Model for CcfLruModel {
             return false;
         }
         let all = self.pages().all(|p| objections.to(p.page));
-        if all && objections.exhausted == Exhausted::Bypass {
+        if all && objections.exhausted == WhenExhausted::Bypass {
             return false;
         }
         let page = self.victim(|page| all || !objections.to(page));

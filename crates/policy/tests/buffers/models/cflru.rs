@@ -4,7 +4,7 @@
 //! adaptive one moves; what a veto passes over counts for the window, and once its clean pages are
 //! vetoed all pages are candidates.
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::{Left, Model, Objections, param};
 
@@ -120,7 +120,7 @@ impl CflruModel {
             return None;
         }
         let all = self.list.iter().all(|p| objections.to(p.page));
-        if all && objections.exhausted == Exhausted::Bypass {
+        if all && objections.exhausted == WhenExhausted::Bypass {
             return None;
         }
         let passed_over = |p: &Page| !all && objections.to(p.page);
@@ -141,7 +141,7 @@ impl CflruModel {
 }
 
 impl Model for CflruModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         let at = self.list.iter().position(|p| p.page == page);

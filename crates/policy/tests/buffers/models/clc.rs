@@ -6,7 +6,7 @@
 //! once. A cluster of a D[s] that loses a page to a trim moves to the MRU of D[s−1], one of SI
 //! stays where it is. A flush gives up the clusters in the order in which they would be evicted.
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::bplru::{Padding, Share};
 use super::{Block, Left, Model, Objections, param, switch};
@@ -72,7 +72,7 @@ impl ClcModel {
             order.retain(|other| Some(*other) != current);
         }
         let welcome = order.iter().find(|other| !objections.to(**other * self.pages_per_block));
-        let base = order.first().filter(|_| objections.exhausted == Exhausted::TakeBase);
+        let base = order.first().filter(|_| objections.exhausted == WhenExhausted::TakeBase);
         self.memory_accesses += u64::from(!order.is_empty());
         let Some(victim) = welcome.or(base) else { return false };
         self.give_up(*victim, out);
@@ -98,7 +98,7 @@ impl ClcModel {
 }
 
 impl Model for ClcModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         let number = page / self.pages_per_block;
         self.memory_accesses += 1;

@@ -3,7 +3,7 @@
 //! Not in the specification, resolved by the policy: of the slots emptied by trims the last one is
 //! filled first; a flush cleans the pages in the order of the hand.
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::{Left, Model, Objections, param};
 
@@ -38,7 +38,7 @@ impl ClockModel {
 }
 
 impl Model for ClockModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         // The lookup; the bit comes with a hit or an insertion.
         self.memory_accesses += 1;
@@ -73,7 +73,7 @@ impl Model for ClockModel {
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         let all_refused = self.ring.iter().flatten().all(|f| objections.to(f.page));
-        if self.len() == 0 || all_refused && objections.exhausted == Exhausted::Bypass {
+        if self.len() == 0 || all_refused && objections.exhausted == WhenExhausted::Bypass {
             return false;
         }
         loop {

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::{Block, Left, Model, Objections, param, switch};
 
@@ -44,7 +44,7 @@ impl FabModel {
             order.retain(|at| Some(self.list[*at].number) != current);
         }
         let welcome = order.iter().find(|at| !objections.to(self.list[**at].number * self.pages_per_block));
-        let base = order.first().filter(|_| objections.exhausted == Exhausted::TakeBase);
+        let base = order.first().filter(|_| objections.exhausted == WhenExhausted::TakeBase);
         self.memory_accesses += self.list.len() as u64;
         let Some(at) = welcome.or(base) else { return false };
         self.give_up(*at, out);
@@ -66,7 +66,7 @@ impl FabModel {
 }
 
 impl Model for FabModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         let number = page / self.pages_per_block;
         // The lookup; the move comes with a hit or an insertion.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, PageAccess, WhenExhausted};
 
 use super::queue::{Held, flush, give_up, word};
 use super::{Left, Model, Objections, param};
@@ -26,7 +26,7 @@ impl FifoModel {
 }
 
 impl Model for FifoModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         self.memory_accesses += 1;
         if let Some(held) = self.queue.iter_mut().find(|held| held.page == access.page.0) {
             held.dirty |= access.write;
@@ -47,7 +47,7 @@ impl Model for FifoModel {
         let welcome = self.queue.iter().position(|held| !objections.to(held.page));
         let at = match (welcome, objections.exhausted) {
             (Some(at), _) => at,
-            (None, Exhausted::TakeBase) if !self.queue.is_empty() => 0,
+            (None, WhenExhausted::TakeBase) if !self.queue.is_empty() => 0,
             (None, _) => return false,
         };
         self.memory_accesses += 1;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::cave::{RoundRobin, all_avoided, words};
 use super::{Left, Model, Objections, param};
@@ -122,7 +122,7 @@ impl Layered {
 
     fn replace(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         let open = self.channels.open(&objections.channels);
-        let refuses = all_avoided(self.config.elements, objections) && objections.exhausted == Exhausted::Bypass;
+        let refuses = all_avoided(self.config.elements, objections) && objections.exhausted == WhenExhausted::Bypass;
         if let Layer::Cave { .. } = self.layer {
             return !refuses && self.replace_blocks(objections, &open, out);
         }
@@ -143,7 +143,7 @@ impl Layered {
             return false;
         }
         let all: Vec<u32> = (0..self.config.elements).collect();
-        self.write(&open, out) || objections.exhausted == Exhausted::TakeBase && self.write(&all, out)
+        self.write(&open, out) || objections.exhausted == WhenExhausted::TakeBase && self.write(&all, out)
     }
 
     /// Whether a multi-eviction has a page for each of the channels.
@@ -265,7 +265,7 @@ impl Layered {
 }
 
 impl Model for Layered {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         if !matches!(self.layer, Layer::Cave { .. }) {
             self.memory_accesses += 1;

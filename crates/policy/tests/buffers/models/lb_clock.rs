@@ -8,7 +8,7 @@
 
 use std::cmp::Reverse;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::{Block, Left, Model, Objections, param, switch};
 
@@ -92,7 +92,7 @@ impl LbClockModel {
                 break;
             }
         }
-        if victim.is_none() && objections.exhausted == Exhausted::Bypass {
+        if victim.is_none() && objections.exhausted == WhenExhausted::Bypass {
             return None;
         }
         let victim = victim.or(base).expect("a block that may go");
@@ -115,7 +115,7 @@ impl LbClockModel {
 }
 
 impl Model for LbClockModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         let (number, offset) = (page / self.pages_per_block, page % self.pages_per_block);
         self.memory_accesses += 1;

@@ -1,6 +1,6 @@
 //! LRU (specs §4.1): a list of pages, most recently used first.
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::{Left, Model, Objections, param};
 
@@ -28,7 +28,7 @@ impl LruModel {
 }
 
 impl Model for LruModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         // The lookup; the move comes with a hit or an insertion.
         self.memory_accesses += 1;
@@ -54,7 +54,7 @@ impl Model for LruModel {
         let welcome = self.list.iter().rposition(|p| !objections.to(p.page));
         let at = match (welcome, objections.exhausted) {
             (Some(at), _) => at,
-            (None, Exhausted::TakeBase) if !self.list.is_empty() => self.list.len() - 1,
+            (None, WhenExhausted::TakeBase) if !self.list.is_empty() => self.list.len() - 1,
             (None, _) => return false,
         };
         let victim = self.list.remove(at);

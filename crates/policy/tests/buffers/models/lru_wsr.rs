@@ -3,7 +3,7 @@
 //! Not in the specification, resolved by the policy: a scan that a veto leaves no victim gives no
 //! second chance.
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::{Left, Model, Objections, param};
 
@@ -37,7 +37,7 @@ impl LruWsrModel {
 }
 
 impl Model for LruWsrModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         if let Some(at) = self.list.iter().position(|p| p.page == page) {
@@ -62,7 +62,7 @@ impl Model for LruWsrModel {
             return false;
         }
         let all = self.list.iter().all(|p| objections.to(p.page));
-        if all && objections.exhausted == Exhausted::Bypass {
+        if all && objections.exhausted == WhenExhausted::Bypass {
             return false;
         }
         let mut at = self.list.len() - 1;

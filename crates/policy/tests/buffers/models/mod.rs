@@ -26,7 +26,7 @@ mod two_q;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 pub(crate) use block::Block;
 
@@ -66,7 +66,7 @@ pub(crate) struct Objections {
     /// First pages of the units that may not be evicted (for a page policy: the pages).
     pub(crate) units: BTreeSet<u32>,
     /// What to do when nothing else is left.
-    pub(crate) exhausted: Exhausted,
+    pub(crate) exhausted: WhenExhausted,
     /// The units refused, in the order in which the model met them.
     pub(crate) refused: RefCell<Vec<u32>>,
     /// Channels through which nothing may be programmed.
@@ -77,7 +77,7 @@ impl Objections {
     pub(crate) fn none() -> Self {
         Self {
             units: BTreeSet::new(),
-            exhausted: Exhausted::TakeBase,
+            exhausted: WhenExhausted::TakeBase,
             refused: RefCell::default(),
             channels: BTreeSet::new(),
         }
@@ -95,7 +95,7 @@ impl Objections {
 /// A policy, naively.
 pub(crate) trait Model {
     /// Accesses a page; what leaves is appended to `out`.
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome;
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome;
     /// Gives up one victim, as for a page that comes in; returns whether anything left.
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         let _ = (objections, out);

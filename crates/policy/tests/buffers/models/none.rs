@@ -1,13 +1,13 @@
 //! No buffer: every access goes to the device.
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferNotice};
+use destage_policy::buffer::{AccessOutcome, BufferNotice, PageAccess};
 
 use super::{Left, Model, Objections};
 
 pub(crate) struct NoneModel;
 
 impl Model for NoneModel {
-    fn access(&mut self, _: Access, _: &Objections, _: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, _: PageAccess, _: &Objections, _: &mut Vec<Left>) -> AccessOutcome {
         AccessOutcome::Bypassed
     }
     fn evict(&mut self, _: &Objections, _: &mut Vec<Left>) -> bool {

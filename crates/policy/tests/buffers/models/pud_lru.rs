@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::bplru::{Padding, Share};
 use super::{Block, Left, Model, Objections, param, switch};
@@ -109,7 +109,7 @@ impl PudLruModel {
             order.retain(|other| Some(*other) != current);
         }
         let welcome = order.iter().find(|other| !objections.to(**other * self.pages_per_block));
-        let base = order.first().filter(|_| objections.exhausted == Exhausted::TakeBase);
+        let base = order.first().filter(|_| objections.exhausted == WhenExhausted::TakeBase);
         self.memory_accesses += self.blocks.len() as u64;
         let Some(victim) = welcome.or(base) else { return false };
         self.give_up(*victim, out);
@@ -128,7 +128,7 @@ impl PudLruModel {
 }
 
 impl Model for PudLruModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         let number = page / self.pages_per_block;
         self.memory_accesses += 1;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use destage_policy::buffer::{Access, EvictionKind};
+use destage_policy::buffer::{EvictionKind, PageAccess};
 
 use super::Left;
 
@@ -17,7 +17,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn new(access: Access) -> Self {
+    pub(super) fn new(access: PageAccess) -> Self {
         Self { page: access.page.0, dirty: access.write, uses: 0 }
     }
 

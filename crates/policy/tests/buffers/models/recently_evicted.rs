@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, EvictionKind, PageAccess, WhenExhausted};
 
 use super::cflru::window;
 use super::{Left, Model, Objections, param};
@@ -106,7 +106,7 @@ impl RecentlyEvictedModel {
 }
 
 impl Model for RecentlyEvictedModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         if let Some(at) = self.list.iter().position(|p| p.page == page) {
@@ -134,7 +134,7 @@ impl Model for RecentlyEvictedModel {
         let welcome = order.iter().position(|page| !objections.to(*page));
         let at = match (welcome, objections.exhausted) {
             (Some(at), _) => at,
-            (None, Exhausted::TakeBase) if !order.is_empty() => 0,
+            (None, WhenExhausted::TakeBase) if !order.is_empty() => 0,
             (None, _) => return false,
         };
         self.memory_accesses += self.victims.len() as u64 + 1;

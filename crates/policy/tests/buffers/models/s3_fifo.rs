@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, PageAccess, WhenExhausted};
 
 use super::queue::{Held, flush, forget, ghosts, give_up, take, word};
 use super::{Left, Model, Objections, param};
@@ -93,7 +93,7 @@ impl S3FifoModel {
 }
 
 impl Model for S3FifoModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         if let Some(hit) = self.s.iter_mut().chain(&mut self.m).find(|held| held.page == page) {
@@ -119,7 +119,7 @@ impl Model for S3FifoModel {
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         let pages: Vec<u32> = self.s.iter().chain(&self.m).map(|held| held.page).collect();
         let all = pages.iter().all(|page| objections.to(*page));
-        if pages.is_empty() || all && objections.exhausted == Exhausted::Bypass {
+        if pages.is_empty() || all && objections.exhausted == WhenExhausted::Bypass {
             return false;
         }
         let may_leave = |page| all || !objections.to(page);

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, Exhausted};
+use destage_policy::buffer::{AccessOutcome, BufferConfig, BufferNotice, PageAccess, WhenExhausted};
 
 use super::queue::{Held, flush, forget, ghosts, give_up, take, word};
 use super::{Left, Model, Objections, param};
@@ -48,7 +48,7 @@ impl TwoQModel {
 }
 
 impl Model for TwoQModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
+    fn access(&mut self, access: PageAccess, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         if let Some(mut hit) = take(&mut self.am, page) {
@@ -83,7 +83,7 @@ impl Model for TwoQModel {
         let found = if from_in { of_in(self).or_else(|| of_am(self)) } else { of_am(self).or_else(|| of_in(self)) };
         let (from_in, at) = match (found, objections.exhausted) {
             (Some(found), _) => found,
-            (None, Exhausted::TakeBase) if self.len() > 0 => (from_in, 0),
+            (None, WhenExhausted::TakeBase) if self.len() > 0 => (from_in, 0),
             (None, _) => return false,
         };
         self.memory_accesses += 1;

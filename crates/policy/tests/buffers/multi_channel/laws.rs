@@ -78,7 +78,7 @@ fn random_objections(dice: &mut Workload, spec: &str, config: BufferConfig, page
     let (of_units, of_channels) = (share(), share());
     let units = (0..pages).step_by(step as usize).filter(|_| dice.below(1024) < of_units).collect();
     let channels = (0..config.elements).filter(|_| dice.below(1024) < of_channels).collect();
-    let exhausted = if dice.below(2) == 0 { Exhausted::TakeBase } else { Exhausted::Bypass };
+    let exhausted = if dice.below(2) == 0 { WhenExhausted::TakeBase } else { WhenExhausted::Bypass };
     Objections { units, exhausted, channels, ..Objections::none() }
 }
 
@@ -132,13 +132,14 @@ fn against_model(
                     let seen_outcome = policy.access(access, &mut seen);
                     assert_eq!((seen_outcome, &seen), (outcome, &expected), "{}", context());
                 }
-                if objections.exhausted == Exhausted::Bypass || objections.channels.len() < config.elements as usize {
+                if objections.exhausted == WhenExhausted::Bypass || objections.channels.len() < config.elements as usize
+                {
                     let all_avoided = objections.channels.len() == config.elements as usize;
                     let programs = seen.iter().any(|group| group.kind != EvictionKind::Drop);
                     assert!(!(all_avoided && programs), "{}", context());
                 }
                 // Where only lists that are avoided have pages they are written nevertheless.
-                let nevertheless = spec.starts_with("cawr") && objections.exhausted == Exhausted::TakeBase;
+                let nevertheless = spec.starts_with("cawr") && objections.exhausted == WhenExhausted::TakeBase;
                 let avoided = if nevertheless { &BTreeSet::new() } else { &objections.channels };
                 check_groups(&seen, config, avoided, !padded);
                 content.access(access, outcome, &seen);
@@ -228,13 +229,13 @@ fn what_sat_out_is_not_lost() {
         let mut content = Content::default();
         let mut left = Vec::new();
         for page in (0..48).step_by(4) {
-            content.access(Access::write(page), policy.access(Access::write(page), &mut left), &left);
+            content.access(PageAccess::write(page), policy.access(PageAccess::write(page), &mut left), &left);
         }
         for (access, avoided) in (0..400).zip([0b1111, 0b0111, 0b1111, 0b0001].into_iter().cycle()) {
             let channels: BTreeSet<u32> = (0..4).filter(|c| avoided >> c & 1 == 1).collect();
-            let objections = Objections { channels, exhausted: Exhausted::Bypass, ..Objections::none() };
+            let objections = Objections { channels, exhausted: WhenExhausted::Bypass, ..Objections::none() };
             let mut veto = Objector::new(objections.clone(), 4);
-            let access = Access::write(100 + 4 * access % 200);
+            let access = PageAccess::write(100 + 4 * access % 200);
             left.clear();
             let outcome = policy.access_with(access, &mut veto, &mut left);
             content.access(access, outcome, &left);
@@ -247,7 +248,7 @@ fn what_sat_out_is_not_lost() {
         assert!(content.pages_out > 50, "{spec}: {} pages left", content.pages_out);
         left.clear();
         for page in (500..900).step_by(4) {
-            policy.access(Access::write(page), &mut left);
+            policy.access(PageAccess::write(page), &mut left);
         }
         let written: BTreeSet<u32> = left.iter().flat_map(|group| &group.pages).copied().collect();
         assert!(content.pages.keys().all(|page| written.contains(page)), "{spec}");
@@ -262,14 +263,14 @@ fn cawr_lists_sit_out() {
     let (mut policy, mut naive) = (driven("cawr", config, 1000), model("cawr", config));
     let (mut seen, mut expected) = (Vec::new(), Vec::new());
     for page in [10, 20, 30, 11, 40, 50] {
-        policy.access(Access::write(page), &mut seen);
-        naive.access(Access::write(page), &Objections::none(), &mut expected);
+        policy.access(PageAccess::write(page), &mut seen);
+        naive.access(PageAccess::write(page), &Objections::none(), &mut expected);
     }
     let avoiding = |channels: &[u32]| Objections { channels: channels.iter().copied().collect(), ..Objections::none() };
     let mut access = |page, channels: &[u32], state: &str, left: &[Left]| {
         let mut veto = Objector::new(avoiding(channels), 64);
-        policy.access_with(Access::write(page), &mut veto, &mut seen);
-        naive.access(Access::write(page), &avoiding(channels), &mut expected);
+        policy.access_with(PageAccess::write(page), &mut veto, &mut seen);
+        naive.access(PageAccess::write(page), &avoiding(channels), &mut expected);
         assert_eq!((&seen[..], &expected[..]), (left, left));
         assert_eq!(naive.state(), state);
         seen.clear();
@@ -379,11 +380,11 @@ fn a_block_stays_on_one_channel() {
 }
 
 /// What is built, said of itself, and how frames are waited for.
-struct Waits<'a>(&'a [Access]);
+struct Waits<'a>(&'a [PageAccess]);
 
-impl Visitor for Waits<'_> {
-    type Out = (Built, Vec<(Wait, u32)>);
-    fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, built: Built) -> Self::Out {
+impl PolicyVisitor for Waits<'_> {
+    type Out = (BuiltPolicy, Vec<(FrameWait, u32)>);
+    fn visit<B: BufferPolicy + Send + 'static>(self, mut buffer: B, built: BuiltPolicy) -> Self::Out {
         buffer.grow(1000);
         let mut out = Evictions::default();
         for access in self.0 {
@@ -396,7 +397,8 @@ impl Visitor for Waits<'_> {
 #[test]
 fn frames_are_free_together_or_each_by_itself() {
     let config = BufferConfig { capacity_pages: 3, pages_per_block: 4, elements: 2 };
-    for (spec, wait) in [("cawr", Wait::All), ("cawr:wait=all", Wait::All), ("cawr:wait=any", Wait::Any)] {
+    for (spec, wait) in [("cawr", FrameWait::All), ("cawr:wait=all", FrameWait::All), ("cawr:wait=any", FrameWait::Any)]
+    {
         let accesses = writes(&[1, 10, 20, 30, 40, 50]);
         let (built, waits) = build(&spec.parse().expect(spec), config, Waits(&accesses)).expect(spec);
         assert_eq!(waits, [(wait, 2), (wait, 2)], "{spec}");

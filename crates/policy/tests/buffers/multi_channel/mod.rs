@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use destage_plan::{Element, PageNo};
 use destage_policy::buffer::{
-    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, EvictionKind, EvictionUnit, Evictions, Exhausted,
-    NoDevice, NoVeto, PolicyError, Visitor, Wait, build, layers, policies,
+    AccessOutcome, BufferConfig, BufferNotice, BufferPolicy, BuiltPolicy, EvictionKind, EvictionUnit, Evictions,
+    FrameWait, NoDevice, NoVeto, PageAccess, PolicyError, PolicyVisitor, WhenExhausted, build, layers, policies,
 };
 
 use crate::content::Content;
@@ -18,8 +18,8 @@ use crate::models::{Left, Objections, model};
 use crate::table::Table;
 use crate::workload::{Mix, Op, PATTERNS, Workload};
 
-fn writes(pages: &[u32]) -> Vec<Access> {
-    pages.iter().map(|page| Access::write(*page)).collect()
+fn writes(pages: &[u32]) -> Vec<PageAccess> {
+    pages.iter().map(|page| PageAccess::write(*page)).collect()
 }
 
 fn flush(pages: &[(u32, u16)]) -> Left {
@@ -62,18 +62,18 @@ fn cawr_fig_4() {
 fn cawr_full_buffer() {
     let mut t = Table::new("cawr", 6, 64, 2);
     let accesses = [
-        Access::write(10),
-        Access::write(11),
-        Access::read(50),
-        Access::write(30),
-        Access::write(12),
-        Access::read(60),
+        PageAccess::write(10),
+        PageAccess::write(11),
+        PageAccess::read(50),
+        PageAccess::write(30),
+        PageAccess::write(12),
+        PageAccess::read(60),
     ];
     t.row(&accesses, "60c 12d 30d 50c 11d 10d | - | - / -", &[]);
     t.row(&writes(&[40]), "40d 11d* 10d* 60c 12d 30d | - | - / -", &[dropped(50)]);
     t.row(&writes(&[41]), "41d 12d* 30d* 40d 11d* 10d* | - | - / -", &[dropped(60)]);
     t.row(&writes(&[70]), "70d 41d* 40d* | - | 11 12 / -", &[flush(&[(10, 0), (30, 1)])]);
-    t.row(&[Access::read(31)], "31c 70d 41d* 40d* | - | 11 12 / -", &[]);
+    t.row(&[PageAccess::read(31)], "31c 70d 41d* 40d* | - | 11 12 / -", &[]);
     t.row(&writes(&[80]), "80d 70d* | - | 11 12 / 40 41", &[dropped(31)]);
     // Lookups and insertions 11 · 2. W40: 10, 11, 50 inspected, 50 out. W41: 30, 12, 60 inspected,
     // 60 out. W70: 10 (2 lists looked at, then 1), 11 (1), 40, 30 (2, 2), 12 (1), 41, 40 (2, 2)
@@ -104,14 +104,14 @@ fn cawr_sequences() {
 #[test]
 fn cawr_clean_pages_and_hits() {
     let mut t = Table::new("cawr:cawr_new_clean_to=ccl", 3, 64, 2);
-    t.row(&[Access::write(1), Access::read(2), Access::read(3)], "1d | 3c* 2c* | - / -", &[]);
-    t.row(&[Access::read(2)], "2c 1d | 3c* | - / -", &[]);
-    t.row(&[Access::read(4)], "2c 1d | 4c* | - / -", &[dropped(3)]);
+    t.row(&[PageAccess::write(1), PageAccess::read(2), PageAccess::read(3)], "1d | 3c* 2c* | - / -", &[]);
+    t.row(&[PageAccess::read(2)], "2c 1d | 3c* | - / -", &[]);
+    t.row(&[PageAccess::read(4)], "2c 1d | 4c* | - / -", &[dropped(3)]);
     let mut t = Table::new("cawr", 4, 64, 2);
     t.row(&writes(&[10, 11, 12, 50]), "50d 12d 11d 10d | - | - / -", &[]);
     t.row(&writes(&[90]), "90d | - | 11 12 / -", &[flush(&[(10, 0), (50, 1)])]);
     t.row(&writes(&[11]), "11d 90d | - | 12 / -", &[]);
-    t.row(&[Access::read(12)], "12d 11d 90d | - | - / -", &[]);
+    t.row(&[PageAccess::read(12)], "12d 11d 90d | - | - / -", &[]);
 }
 
 /// The working list runs empty before all lists have pages: Algorithm 2 would not end (D6).
@@ -156,17 +156,17 @@ fn cave_pages() {
 #[test]
 fn cave_pages_over_ccf_lru() {
     let mut t = Table::new("cave", 4, 64, 2);
-    t.row(&[Access::write(1), Access::read(2), Access::read(3)], "1d | 3c* 2c* | -", &[]);
-    t.row(&[Access::read(2)], "2c 1d | 3c* | -", &[]);
+    t.row(&[PageAccess::write(1), PageAccess::read(2), PageAccess::read(3)], "1d | 3c* 2c* | -", &[]);
+    t.row(&[PageAccess::read(2)], "2c 1d | 3c* | -", &[]);
     t.row(&writes(&[4]), "4d 2c 1d | 3c* | -", &[]);
     t.row(&writes(&[5]), "5d 4d 2c 1d | - | -", &[dropped(3)]);
     t.row(&writes(&[6]), "6d 1d* 5d 4d | - | -", &[dropped(2)]);
     // 4 and 5 get their second chance, 1 is collected, then 6 gets its own and 4 is collected.
     t.row(&writes(&[7]), "7d 6d* 5d* | - | -", &[flush(&[(1, 0), (4, 1)])]);
-    t.row(&[Access::read(8)], "7d 6d* 5d* | 8c* | -", &[]);
+    t.row(&[PageAccess::read(8)], "7d 6d* 5d* | 8c* | -", &[]);
     t.row(&writes(&[9]), "9d 7d 6d* 5d* | - | -", &[dropped(8)]);
     // A clean page comes up after one dirty page was collected, which waits and may still hit.
-    t.row(&[Access::read(10)], "9d 7d | 10c* | -", &[flush(&[(5, 0), (6, 1)])]);
+    t.row(&[PageAccess::read(10)], "9d 7d | 10c* | -", &[flush(&[(5, 0), (6, 1)])]);
 }
 
 /// The same pages where reads enter the mixed list, hot (specs §10.7 D12): what CAWR does with a
@@ -174,10 +174,10 @@ fn cave_pages_over_ccf_lru() {
 #[test]
 fn cave_pages_with_reads_in_the_mixed_list() {
     let mut t = Table::new("cave:ccf_new_clean_to=mixed", 4, 64, 2);
-    t.row(&[Access::write(1), Access::read(2), Access::read(3)], "3c 2c 1d | - | -", &[]);
+    t.row(&[PageAccess::write(1), PageAccess::read(2), PageAccess::read(3)], "3c 2c 1d | - | -", &[]);
     t.row(&writes(&[4]), "4d 3c 2c 1d | - | -", &[]);
     t.row(&writes(&[5]), "5d 1d* 4d 3c | - | -", &[dropped(2)]);
-    t.row(&[Access::read(6)], "6c 5d 1d* 4d | - | -", &[dropped(3)]);
+    t.row(&[PageAccess::read(6)], "6c 5d 1d* 4d | - | -", &[dropped(3)]);
     // 4 and 5 get their second chance, 1 is collected and waits for another; the new clean page
     // comes up and leaves.
     t.row(&writes(&[7]), "7d 5d* 4d* | - | 1", &[dropped(6)]);
@@ -189,12 +189,16 @@ fn cave_pages_with_reads_in_the_mixed_list() {
 #[test]
 fn gate_over_lru() {
     let mut t = Table::new("gate+lru", 4, 64, 2);
-    t.row(&[Access::write(1), Access::read(2), Access::write(3), Access::write(4)], "1d 2c 3d 4d | -", &[]);
+    t.row(
+        &[PageAccess::write(1), PageAccess::read(2), PageAccess::write(3), PageAccess::write(4)],
+        "1d 2c 3d 4d | -",
+        &[],
+    );
     t.row(&writes(&[5]), "3d 4d 5d | 1", &[dropped(2)]);
-    t.row(&[Access::read(1), Access::write(1)], "3d 4d 5d | 1", &[]);
+    t.row(&[PageAccess::read(1), PageAccess::write(1)], "3d 4d 5d | 1", &[]);
     // The gate is at the end of the road: a hit there is no reason to keep 1.
     t.row(&writes(&[6]), "4d 5d 6d | -", &[flush(&[(1, 0), (3, 1)])]);
-    t.row(&[Access::read(7)], "4d 5d 6d 7c | -", &[]);
+    t.row(&[PageAccess::read(7)], "4d 5d 6d 7c | -", &[]);
     t.row(&writes(&[8]), "6d 7c 8d | -", &[flush(&[(4, 0), (5, 1)])]);
 }
 
@@ -243,9 +247,9 @@ fn cave_blocks_padded() {
 #[test]
 fn cave_blocks_with_clean_pages() {
     let mut t = Table::new("cave+fab", 6, 4, 2);
-    let accesses = [Access::read(4), Access::read(5), Access::write(8), Access::read(9)];
+    let accesses = [PageAccess::read(4), PageAccess::read(5), PageAccess::write(8), PageAccess::read(9)];
     t.row(&accesses, "4c 5c 8d 9c | -", &[]);
-    t.row(&[Access::write(12), Access::read(16)], "4c 5c 8d 9c 12d 16c | -", &[]);
+    t.row(&[PageAccess::write(12), PageAccess::read(16)], "4c 5c 8d 9c 12d 16c | -", &[]);
     t.row(&writes(&[20]), "8d 9c 12d 16c 20d | -", &[Left::unit(EvictionKind::Drop, &[4, 5])]);
     t.row(
         &writes(&[24, 28]),
@@ -270,10 +274,10 @@ fn cawr_blocks() {
 #[test]
 fn cawr_blocks_with_clean_pages() {
     let mut t = Table::new("cawr+fab", 6, 4, 2);
-    t.row(&[Access::write(4), Access::write(5), Access::read(6)], "4d 5d 6c | - / -", &[]);
+    t.row(&[PageAccess::write(4), PageAccess::write(5), PageAccess::read(6)], "4d 5d 6c | - / -", &[]);
     t.row(&writes(&[12, 28, 29]), "4d 5d 6c 12d 28d 29d | - / -", &[]);
     t.row(&writes(&[40]), "12d 28d 29d 40d | 4 5 / -", &[dropped(6)]);
-    t.row(&[Access::write(4), Access::read(5)], "12d 28d 29d 40d | 4 5 / -", &[]);
+    t.row(&[PageAccess::write(4), PageAccess::read(5)], "12d 28d 29d 40d | 4 5 / -", &[]);
     // B7 is the largest now.
     t.row(&writes(&[41]), "12d 40d 41d | 5 / 29", &[flush(&[(4, 0), (28, 1)])]);
     t.row(&writes(&[6]), "6d 12d 40d 41d | 5 / 29", &[]);

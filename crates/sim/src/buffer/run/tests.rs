@@ -8,43 +8,55 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use destage_plan::{Element, PageGeometry};
-use destage_policy::buffer::{DeviceView, Veto};
+use destage_policy::buffer::{DeviceView, EvictionVeto};
 
 use super::*;
 use crate::input::FeedRequest;
-use crate::ssd::{Allocation, SsdConfig, SsdShape, StartState};
+use crate::ssd::{PageAllocation, SsdConfig, SsdShape, StartState};
 
 const US: u64 = 1000;
 
-type Emit = fn(&mut Evictions);
+type EmitEvictions = fn(&mut Evictions);
 
 /// What was heard of a collection: the element, and which elements were collecting then.
-type Heard = Arc<Mutex<Vec<(Element, Vec<bool>)>>>;
+type HeardCollection = Arc<Mutex<Vec<(Element, Vec<bool>)>>>;
 
 /// Answers each access, and each end of a collection, as the script says: an access that it does
 /// not mention bypasses.
 #[derive(Default)]
-struct Scripted {
-    accesses: VecDeque<(AccessOutcome, Emit)>,
-    ends: VecDeque<Emit>,
+struct ScriptedBuffer {
+    accesses: VecDeque<(AccessOutcome, EmitEvictions)>,
+    ends: VecDeque<EmitEvictions>,
     watches: bool,
-    heard: Heard,
+    heard: HeardCollection,
 }
 
-impl Buffer for Scripted {
+impl BufferPolicy for ScriptedBuffer {
     fn grow(&mut self, _pages: u32) {}
 
-    fn access<D: DeviceView, V: Veto>(&mut self, _: Access, _: &D, _: &mut V, out: &mut Evictions) -> AccessOutcome {
+    fn access<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        _: PageAccess,
+        _: &D,
+        _: &mut V,
+        out: &mut Evictions,
+    ) -> AccessOutcome {
         let Some((outcome, emit)) = self.accesses.pop_front() else { return AccessOutcome::Bypassed };
         emit(out);
         outcome
     }
 
-    fn evict<D: DeviceView, V: Veto>(&mut self, _: &D, _: &mut V, _: &mut Evictions) -> bool {
+    fn evict<D: DeviceView, V: EvictionVeto>(&mut self, _: &D, _: &mut V, _: &mut Evictions) -> bool {
         false
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, _: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: EvictionVeto>(
+        &mut self,
+        notice: BufferNotice,
+        device: &D,
+        _: &mut V,
+        out: &mut Evictions,
+    ) {
         if let BufferNotice::GcEnd { element } = notice {
             let collecting = (0..device.elements()).map(|element| device.collecting(Element(element))).collect();
             self.heard.lock().expect("nobody panicked").push((element, collecting));
@@ -54,7 +66,7 @@ impl Buffer for Scripted {
         }
     }
 
-    fn admits(&self, _: Access) -> bool {
+    fn admits(&self, _: PageAccess) -> bool {
         false
     }
 
@@ -72,10 +84,10 @@ impl Buffer for Scripted {
 }
 
 /// A run, request by request.
-struct Rig(Simulation<Scripted, Ssd>);
+struct ScriptedRun(BufferRun<ScriptedBuffer, Ssd>);
 
-impl Rig {
-    fn new(frames: u32, config: SsdConfig, start: StartState, buffer: Scripted) -> Self {
+impl ScriptedRun {
+    fn new(frames: u32, config: SsdConfig, start: StartState, buffer: ScriptedBuffer) -> Self {
         let shape = SsdShape::new(config, PageGeometry::new(4096, 4).expect("a geometry")).expect("a shape");
         let config = RunConfig {
             max_backlog: 10_000,
@@ -84,12 +96,12 @@ impl Rig {
             flush: FlushMode::Drain,
             ..RunConfig::default()
         };
-        Self(Simulation::new(config, EvictionUnit::Block, buffer, Ssd::new(shape, start)))
+        Self(BufferRun::new(config, EvictionUnit::Block, buffer, Ssd::new(shape, start)))
     }
 
     /// Its response time in µs.
     fn request(&mut self, op: Op, micros: u64, page: u32) -> u64 {
-        let sum = |sim: &Simulation<_, _>| -> u64 {
+        let sum = |sim: &BufferRun<_, _>| -> u64 {
             sim.over_time.bins().iter().map(|bin| bin.read_response_sum + bin.write_response_sum).sum()
         };
         let before = sum(&self.0);
@@ -104,7 +116,7 @@ impl Rig {
             tail_partial: false,
         };
         let spans = (pages > 0).then_some(PageSpan { page, pages }).into_iter().collect();
-        self.0.feed(&Feed { requests: vec![request], spans, pages: page + 1, ..Feed::default() }, None);
+        self.0.feed(&RequestFeed { requests: vec![request], spans, pages: page + 1, ..RequestFeed::default() }, None);
         (sum(&self.0) - before) / US
     }
 
@@ -117,7 +129,7 @@ impl Rig {
     }
 
     /// The next access: what becomes of it, and what leaves.
-    fn next(&mut self, outcome: AccessOutcome, emit: Emit) {
+    fn next(&mut self, outcome: AccessOutcome, emit: EmitEvictions) {
         self.0.buffer.accesses.push_back((outcome, emit));
     }
 
@@ -130,7 +142,7 @@ impl Rig {
     }
 
     /// A hit upon which this leaves.
-    fn leave(&mut self, micros: u64, emit: Emit) {
+    fn leave(&mut self, micros: u64, emit: EmitEvictions) {
         self.next(AccessOutcome::Hit, emit);
         assert_eq!(self.write(micros, 0), 0);
     }
@@ -140,7 +152,7 @@ impl Rig {
     }
 }
 
-fn ssd(elements: u32, allocation: Allocation) -> SsdConfig {
+fn ssd(elements: u32, allocation: PageAllocation) -> SsdConfig {
     SsdConfig {
         elements,
         allocation,
@@ -153,8 +165,8 @@ fn ssd(elements: u32, allocation: Allocation) -> SsdConfig {
     }
 }
 
-fn empty(frames: u32, elements: u32, allocation: Allocation) -> Rig {
-    Rig::new(frames, ssd(elements, allocation), StartState::Empty, Scripted::default())
+fn empty(frames: u32, elements: u32, allocation: PageAllocation) -> ScriptedRun {
+    ScriptedRun::new(frames, ssd(elements, allocation), StartState::Empty, ScriptedBuffer::default())
 }
 
 /// Single pages, in the background.
@@ -167,7 +179,7 @@ fn behind(out: &mut Evictions, kind: EvictionKind, pages: &[u32]) {
 
 #[test]
 fn pages_through_several_channels_are_programmed_at_the_same_time() {
-    let mut rig = empty(3, 4, Allocation::Channels);
+    let mut rig = empty(3, 4, PageAllocation::Channels);
     rig.insert(0, &[0, 1, 2]);
     // Through channel 0, whose turn it is.
     assert_eq!(rig.write(0, 50), 200);
@@ -188,7 +200,7 @@ fn pages_through_several_channels_are_programmed_at_the_same_time() {
 
 #[test]
 fn what_is_cleaned_through_channels_stays() {
-    let mut rig = empty(2, 2, Allocation::Channels);
+    let mut rig = empty(2, 2, PageAllocation::Channels);
     rig.insert(0, &[0, 1]);
     rig.leave(0, |out| out.spread(EvictionKind::Clean, [(PageNo(0), 1), (PageNo(1), 1)].into_iter(), 2));
     assert_eq!((rig.host_programs(), rig.0.device.busy_until(Element(1))), (vec![0, 2], Nanos(400 * US)));
@@ -197,7 +209,7 @@ fn what_is_cleaned_through_channels_stays() {
 
 #[test]
 fn background_programs_use_the_pauses() {
-    let mut rig = empty(4, 2, Allocation::Static);
+    let mut rig = empty(4, 2, PageAllocation::Static);
     rig.insert(0, &[0, 2, 4, 6]);
     assert_eq!(rig.write(0, 100), 200);
     rig.leave(10, |out| behind(out, EvictionKind::Flush, &[0, 2]));
@@ -222,7 +234,7 @@ fn background_programs_use_the_pauses() {
 
 #[test]
 fn frames_in_the_background_are_free_when_their_page_is_programmed() {
-    let mut rig = empty(1, 1, Allocation::Static);
+    let mut rig = empty(1, 1, PageAllocation::Static);
     rig.insert(0, &[0]);
     rig.leave(0, |out| behind(out, EvictionKind::Flush, &[0]));
     // Done at 200, long before.
@@ -236,7 +248,7 @@ fn frames_in_the_background_are_free_when_their_page_is_programmed() {
 
 #[test]
 fn the_oldest_is_no_longer_in_the_background_when_its_frame_is_needed() {
-    let mut rig = empty(2, 1, Allocation::Static);
+    let mut rig = empty(2, 1, PageAllocation::Static);
     rig.insert(0, &[0, 2]);
     rig.leave(0, |out| behind(out, EvictionKind::Flush, &[0, 2]));
     assert_eq!(rig.write(0, 100), 200);
@@ -249,7 +261,7 @@ fn the_oldest_is_no_longer_in_the_background_when_its_frame_is_needed() {
 
 #[test]
 fn frames_of_a_group_in_the_background_are_free_together() {
-    let mut rig = empty(2, 2, Allocation::Static);
+    let mut rig = empty(2, 2, PageAllocation::Static);
     rig.insert(0, &[0, 1]);
     rig.leave(0, |out| {
         out.group(EvictionKind::Flush, [PageNo(0), PageNo(1)].into_iter());
@@ -266,7 +278,7 @@ fn frames_of_a_group_in_the_background_are_free_together() {
 
 #[test]
 fn padding_in_the_background_reads_just_before_it_programs() {
-    let mut rig = Rig::new(4, ssd(1, Allocation::Static), StartState::Full, Scripted::default());
+    let mut rig = ScriptedRun::new(4, ssd(1, PageAllocation::Static), StartState::Full, ScriptedBuffer::default());
     rig.insert(0, &[1]);
     rig.leave(0, |out| {
         out.group(EvictionKind::Pad, [PageNo(0), PageNo(2)].into_iter());
@@ -282,7 +294,7 @@ fn padding_in_the_background_reads_just_before_it_programs() {
 
 #[test]
 fn a_page_that_waits_is_read_from_its_frame() {
-    let mut rig = Rig::new(2, ssd(1, Allocation::Static), StartState::Full, Scripted::default());
+    let mut rig = ScriptedRun::new(2, ssd(1, PageAllocation::Static), StartState::Full, ScriptedBuffer::default());
     rig.insert(0, &[0]);
     rig.leave(0, |out| behind(out, EvictionKind::Flush, &[0]));
     assert_eq!(rig.write(0, 100), 200);
@@ -296,7 +308,7 @@ fn a_page_that_waits_is_read_from_its_frame() {
 
 #[test]
 fn the_frame_of_a_page_that_is_being_cleaned_is_kept_until_then() {
-    let mut rig = empty(1, 1, Allocation::Static);
+    let mut rig = empty(1, 1, PageAllocation::Static);
     rig.insert(0, &[0]);
     rig.leave(0, |out| behind(out, EvictionKind::Clean, &[0]));
     assert_eq!(rig.write(0, 100), 200);
@@ -306,7 +318,7 @@ fn the_frame_of_a_page_that_is_being_cleaned_is_kept_until_then() {
 
 #[test]
 fn an_older_version_goes_before_a_newer_one() {
-    let mut rig = empty(2, 2, Allocation::Channels);
+    let mut rig = empty(2, 2, PageAllocation::Channels);
     rig.insert(0, &[0, 1]);
     rig.leave(0, |out| {
         out.spread(EvictionKind::Flush, [(PageNo(0), 1), (PageNo(1), 1)].into_iter(), 2);
@@ -323,7 +335,7 @@ fn an_older_version_goes_before_a_newer_one() {
 
 #[test]
 fn a_flush_does_not_leave_anything_in_the_background() {
-    let mut rig = empty(2, 2, Allocation::Static);
+    let mut rig = empty(2, 2, PageAllocation::Static);
     rig.insert(0, &[0, 2]);
     rig.leave(0, |out| behind(out, EvictionKind::Flush, &[0, 2]));
     rig.request(Op::Flush, 0, 0);
@@ -332,10 +344,12 @@ fn a_flush_does_not_leave_anything_in_the_background() {
 
 /// Two elements of 16 blocks of 4 pages, 6 reserved, collection at 2 free: full, each collects two
 /// blocks without a valid page, in 3 ms, before its 14th write.
-fn collecting(watches: bool, ends: &[Emit]) -> Rig {
-    let config = SsdConfig { blocks_per_plane: 16, reserve_bp: 4000, min_free_bp: 1300, ..ssd(2, Allocation::Static) };
+fn collecting(watches: bool, ends: &[EmitEvictions]) -> ScriptedRun {
+    let config =
+        SsdConfig { blocks_per_plane: 16, reserve_bp: 4000, min_free_bp: 1300, ..ssd(2, PageAllocation::Static) };
     let ends = ends.iter().copied().collect();
-    let mut rig = Rig::new(2, config, StartState::Full, Scripted { ends, watches, ..Scripted::default() });
+    let mut rig =
+        ScriptedRun::new(2, config, StartState::Full, ScriptedBuffer { ends, watches, ..ScriptedBuffer::default() });
     rig.insert(0, &[0, 1]);
     for (micros, element) in [(0, 0), (100, 1)] {
         for i in 0..14 {
@@ -346,7 +360,7 @@ fn collecting(watches: bool, ends: &[Emit]) -> Rig {
     rig
 }
 
-fn heard(rig: &Rig) -> Vec<(Element, Vec<bool>)> {
+fn heard(rig: &ScriptedRun) -> Vec<(Element, Vec<bool>)> {
     rig.0.buffer.heard.lock().expect("nobody panicked").clone()
 }
 
@@ -411,7 +425,7 @@ fn what_waits_for_a_collection_leaves_after_the_first() {
 /// that it waited for longest, be it its own or that of the eviction that made room for it.
 #[test]
 fn requests_that_wait_for_a_collection_are_told_apart() {
-    let delayed = |rig: &Rig| rig.0.over_time.bins().iter().map(|bin| bin.gc_delayed).sum::<u64>();
+    let delayed = |rig: &ScriptedRun| rig.0.over_time.bins().iter().map(|bin| bin.gc_delayed).sum::<u64>();
     let mut rig = collecting(false, &[]);
     // The 14th write of either element. Element 0 collects until 5600, element 1 until 5700.
     assert_eq!(delayed(&rig), 2);
@@ -437,9 +451,10 @@ fn requests_that_wait_for_a_collection_are_told_apart() {
 fn collections_of_background_programs_are_heard_of_too() {
     // 14 programs in the background of element 0 run into a collection that ends before element
     // 1's.
-    let config = SsdConfig { blocks_per_plane: 16, reserve_bp: 4000, min_free_bp: 1300, ..ssd(2, Allocation::Static) };
-    let buffer = Scripted { watches: true, ..Scripted::default() };
-    let mut rig = Rig::new(1 << 10, config, StartState::Full, buffer);
+    let config =
+        SsdConfig { blocks_per_plane: 16, reserve_bp: 4000, min_free_bp: 1300, ..ssd(2, PageAllocation::Static) };
+    let buffer = ScriptedBuffer { watches: true, ..ScriptedBuffer::default() };
+    let mut rig = ScriptedRun::new(1 << 10, config, StartState::Full, buffer);
     rig.insert(0, &(0..24).collect::<Vec<_>>());
     rig.leave(0, |out| behind(out, EvictionKind::Flush, &(0..24).map(|i| i / 2 * 2).step_by(2).collect::<Vec<_>>()));
     rig.leave(0, |out| behind(out, EvictionKind::Flush, &[24, 26]));
@@ -457,7 +472,7 @@ fn collections_of_background_programs_are_heard_of_too() {
 /// block.
 #[test]
 fn blocks_that_leave_page_by_page_are_counted_whole() {
-    let mut rig = empty(8, 2, Allocation::Channels);
+    let mut rig = empty(8, 2, PageAllocation::Channels);
     rig.insert(0, &[0, 1, 2, 4]);
     rig.leave(0, |out| out.spread(EvictionKind::Flush, [(PageNo(0), 0), (PageNo(4), 1)].into_iter(), 1));
     rig.leave(0, |out| out.spread(EvictionKind::Flush, [(PageNo(1), 0)].into_iter(), 0));

@@ -9,12 +9,12 @@
 
 use destage_plan::Nanos;
 
-use super::{LogBlocks, NONE, Place};
+use super::{FlashPlace, LogBlocks, NONE};
 
 impl LogBlocks {
     /// Where an overwrite goes; `None` if something was reclaimed for it and the place is to be
     /// looked for anew.
-    pub(super) fn place_in_bast(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<Place> {
+    pub(super) fn place_in_bast(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<FlashPlace> {
         let log = self.own_log[block as usize];
         if log != NONE {
             if self.logs[log as usize].written == self.shape.pages_per_block {
@@ -22,7 +22,7 @@ impl LogBlocks {
                 return None;
             }
             self.queues.move_to_back(self.flash.element_of(log), log);
-            return Some(Place::given(self.append(log, offset)));
+            return Some(FlashPlace::given(self.append(log, offset)));
         }
         let most = self.shape.log_blocks;
         let element = self.candidates(first).find(|&element| {
@@ -37,6 +37,6 @@ impl LogBlocks {
         let log = self.begin_log(element, block);
         self.own_log[block as usize] = log;
         self.queues.push_back(element, log);
-        Some(Place::chosen(self.append(log, offset)))
+        Some(FlashPlace::chosen(self.append(log, offset)))
     }
 }

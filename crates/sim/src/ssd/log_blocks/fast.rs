@@ -20,16 +20,16 @@
 
 use destage_plan::Nanos;
 
-use super::{LogBlocks, NONE, Place};
+use super::{FlashPlace, LogBlocks, NONE};
 
 impl LogBlocks {
     /// Where an overwrite goes; `None` if something was reclaimed for it and the place is to be
     /// looked for anew.
-    pub(super) fn place_in_fast(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<Place> {
+    pub(super) fn place_in_fast(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<FlashPlace> {
         let own = self.own_log[block as usize];
         if own != NONE {
             if self.logs[own as usize].written == offset {
-                return Some(Place::given(self.append(own, offset)));
+                return Some(FlashPlace::given(self.append(own, offset)));
             }
             self.reclaim_own(now, own);
             return None;
@@ -41,7 +41,7 @@ impl LogBlocks {
         }
     }
 
-    fn begin_sequential(&mut self, now: Nanos, block: u32, first: u32) -> Place {
+    fn begin_sequential(&mut self, now: Nanos, block: u32, first: u32) -> FlashPlace {
         let element = self.candidates(first).find(|&element| {
             let present = self.sequential[element as usize];
             if present != NONE {
@@ -53,17 +53,17 @@ impl LogBlocks {
         let log = self.begin_log(element, block);
         self.own_log[block as usize] = log;
         self.sequential[element as usize] = log;
-        Place::chosen(self.append(log, 0))
+        FlashPlace::chosen(self.append(log, 0))
     }
 
-    fn append_random(&mut self, now: Nanos, offset: u32, first: u32) -> Option<Place> {
+    fn append_random(&mut self, now: Nanos, offset: u32, first: u32) -> Option<FlashPlace> {
         // One of the log blocks is the sequential one.
         let most = self.shape.log_blocks - 1;
         for element in self.candidates(first) {
             if let Some(open) = self.queues.back(element)
                 && self.logs[open as usize].written < self.shape.pages_per_block
             {
-                return Some(Place::chosen(self.append(open, offset)));
+                return Some(FlashPlace::chosen(self.append(open, offset)));
             }
             let has_room = self.has_room(element);
             if let Some(oldest) = self.queues.front(element)
@@ -75,7 +75,7 @@ impl LogBlocks {
             if has_room {
                 let log = self.begin_log(element, NONE);
                 self.queues.push_back(element, log);
-                return Some(Place::chosen(self.append(log, offset)));
+                return Some(FlashPlace::chosen(self.append(log, offset)));
             }
         }
         unreachable!("the reserve leaves room for the log blocks")

@@ -1,7 +1,7 @@
 //! The erase blocks of all elements: what is programmed in each page, and which blocks are free.
 
 use super::super::block_sets::BlockSets;
-use super::super::divisor::Divisor;
+use super::super::divisor::FastDivisor;
 use super::super::geometry::SsdShape;
 
 /// What an erased page holds.
@@ -9,29 +9,29 @@ const ERASED: u32 = u32::MAX;
 
 /// Blocks and pages are numbered over all elements.
 #[derive(Clone, Debug)]
-pub(super) struct Flash {
+pub(super) struct FlashBlocks {
     pages_per_block: u32,
     element_blocks: u32,
-    by_pages_per_block: Divisor,
-    by_element_blocks: Divisor,
-    by_plane_blocks: Divisor,
+    by_pages_per_block: FastDivisor,
+    by_element_blocks: FastDivisor,
+    by_plane_blocks: FastDivisor,
     /// Physical page → the logical page that was programmed into it, or [`ERASED`].
     holds: Vec<u32>,
     erases: Vec<u32>,
     /// A set for each element.
     free: BlockSets,
-    elements: Vec<Free>,
+    elements: Vec<FreeBlocks>,
 }
 
 /// The free blocks of an element.
 #[derive(Clone, Copy, Debug)]
-struct Free {
+struct FreeBlocks {
     blocks: u32,
     /// Next-fit start of the search for one.
     from: u32,
 }
 
-impl Flash {
+impl FlashBlocks {
     pub(super) fn erased(shape: &SsdShape) -> Self {
         let (elements, blocks) = (shape.config.elements, shape.pool_blocks);
         let mut free = BlockSets::new(elements as usize, blocks);
@@ -42,13 +42,13 @@ impl Flash {
         Self {
             pages_per_block: shape.pages_per_block,
             element_blocks: blocks,
-            by_pages_per_block: Divisor::new(shape.pages_per_block),
-            by_element_blocks: Divisor::new(blocks),
-            by_plane_blocks: Divisor::new(shape.config.blocks_per_plane),
+            by_pages_per_block: FastDivisor::new(shape.pages_per_block),
+            by_element_blocks: FastDivisor::new(blocks),
+            by_plane_blocks: FastDivisor::new(shape.config.blocks_per_plane),
             holds: vec![ERASED; all * shape.pages_per_block as usize],
             erases: vec![0; all],
             free,
-            elements: vec![Free { blocks, from: 0 }; elements as usize],
+            elements: vec![FreeBlocks { blocks, from: 0 }; elements as usize],
         }
     }
 

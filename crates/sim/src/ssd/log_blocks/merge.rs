@@ -9,20 +9,20 @@
 
 use destage_plan::Nanos;
 
-use super::{Log, LogBlocks, NONE, UNMAPPED};
-use crate::ssd::Collection;
+use super::{LogBlock, LogBlocks, NONE, UNMAPPED};
+use crate::ssd::ElementCollection;
 
 /// What the collection under way asks of the elements.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
-    shares: Vec<Share>,
+pub(super) struct MergeWork {
+    shares: Vec<ElementShare>,
     /// Elements with a share.
     touched: Vec<u32>,
 }
 
 /// What it asks of one element.
 #[derive(Clone, Copy, Debug, Default)]
-struct Share {
+struct ElementShare {
     takes_part: bool,
     /// Pages that are read for other elements.
     reads: u32,
@@ -33,13 +33,16 @@ struct Share {
     start: Nanos,
 }
 
-impl Work {
+impl MergeWork {
     pub(super) fn new(elements: u32) -> Self {
-        Self { shares: vec![Share::default(); elements as usize], touched: Vec::with_capacity(elements as usize) }
+        Self {
+            shares: vec![ElementShare::default(); elements as usize],
+            touched: Vec::with_capacity(elements as usize),
+        }
     }
 
     #[inline]
-    fn of(&mut self, element: u32) -> &mut Share {
+    fn of(&mut self, element: u32) -> &mut ElementShare {
         let share = &mut self.shares[element as usize];
         if !share.takes_part {
             share.takes_part = true;
@@ -54,7 +57,7 @@ impl LogBlocks {
     /// erase where none of its pages is valid.
     pub(super) fn reclaim_own(&mut self, now: Nanos, log: u32) {
         let element = self.flash.element_of(log);
-        let Log { owner, in_order, .. } = self.logs[log as usize];
+        let LogBlock { owner, in_order, .. } = self.logs[log as usize];
         self.let_go(log);
         if !self.flash.pages(log).any(|(page, held)| self.map[held as usize] == page) {
             self.erase(log);
@@ -81,7 +84,7 @@ impl LogBlocks {
     /// Switch or partial merge: a log block that holds the first pages of its owner in order
     /// receives the newest versions of those that it lacks, and takes the data block's place.
     pub(super) fn promote(&mut self, log: u32) {
-        let Log { owner, written, .. } = self.logs[log as usize];
+        let LogBlock { owner, written, .. } = self.logs[log as usize];
         let counters = &mut self.clocks[self.flash.element_of(log) as usize].counters;
         if written == self.shape.pages_per_block {
             counters.switch_merges += 1;
@@ -152,7 +155,7 @@ impl LogBlocks {
     /// Charges the elements with what was done; the log block that was reclaimed was in element
     /// `at`.
     pub(super) fn finish(&mut self, now: Nanos, at: u32) {
-        let reading = |share: &Share| Nanos(self.cost.read.0 * u64::from(share.reads));
+        let reading = |share: &ElementShare| Nanos(self.cost.read.0 * u64::from(share.reads));
         let mut all_read = now;
         for &element in &self.work.touched {
             let (share, clock) = (&mut self.work.shares[element as usize], &mut self.clocks[element as usize]);
@@ -166,7 +169,7 @@ impl LogBlocks {
             let blocks = u32::from(element == at);
             let clock = &mut self.clocks[element as usize];
             let end = clock.occupy(0, if share.receives { all_read } else { now }, share.time);
-            clock.collects(now, Collection { start: share.start, end, blocks });
+            clock.collects(now, ElementCollection { start: share.start, end, blocks });
             clock.counters.gc_time += reading(&share) + share.time;
         }
         self.clocks[at as usize].counters.gc_invocations += 1;

@@ -31,15 +31,15 @@ mod queues;
 use destage_plan::{Nanos, PageNo};
 
 use super::clock::ElementClock;
-use super::cost::Cost;
-use super::divisor::Divisor;
+use super::cost::CollectionCost;
+use super::divisor::FastDivisor;
 use super::element::UNMAPPED;
-use super::geometry::{Allocation, Ftl, SsdShape};
+use super::geometry::{Ftl, PageAllocation, SsdShape};
 use super::pool::PageStates;
-use crate::experiment::{Stop, is_told};
-use flash::Flash;
-use merge::Work;
-use queues::Queues;
+use crate::experiment::{StopSignal, is_told};
+use flash::FlashBlocks;
+use merge::MergeWork;
+use queues::BlockQueues;
 
 /// No block.
 const NONE: u32 = u32::MAX;
@@ -48,12 +48,12 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(super) struct LogBlocks {
     pub(super) shape: SsdShape,
-    cost: Cost,
-    by_pages_per_block: Divisor,
-    by_stride: Divisor,
-    by_elements: Divisor,
+    cost: CollectionCost,
+    by_pages_per_block: FastDivisor,
+    by_stride: FastDivisor,
+    by_elements: FastDivisor,
     clocks: Vec<ElementClock>,
-    flash: Flash,
+    flash: FlashBlocks,
     /// Logical page → physical page of its newest version, or [`UNMAPPED`].
     map: Vec<u32>,
     /// Logical block → its data block, or [`NONE`].
@@ -62,13 +62,13 @@ pub(super) struct LogBlocks {
     /// that it owns.
     own_log: Vec<u32>,
     /// Erase block → what it is as a log block.
-    logs: Vec<Log>,
+    logs: Vec<LogBlock>,
     /// Log blocks in the order in which they are reclaimed: under BAST all, written least recently
     /// first, under FAST the random ones, oldest first.
-    queues: Queues,
+    queues: BlockQueues,
     /// Element → its sequential log block, or [`NONE`]; always that under BAST.
     sequential: Vec<u32>,
-    work: Work,
+    work: MergeWork,
     /// With channels: whose turn it is.
     next: u32,
     redirected: u64,
@@ -76,7 +76,7 @@ pub(super) struct LogBlocks {
 
 /// A log block.
 #[derive(Clone, Copy, Debug)]
-struct Log {
+struct LogBlock {
     /// The logical block whose own it is, or [`NONE`].
     owner: u32,
     /// Pages programmed, from the first on.
@@ -87,14 +87,14 @@ struct Log {
 
 /// Where a page goes.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct FlashPlace {
     /// Physical page.
     page: u32,
     /// The channel was free to choose, not given by the page's block.
     chosen: bool,
 }
 
-impl Place {
+impl FlashPlace {
     const fn given(page: u32) -> Self {
         Self { page, chosen: false }
     }
@@ -108,22 +108,22 @@ impl LogBlocks {
     /// Empty flash of this shape.
     pub(super) fn empty(shape: SsdShape) -> Self {
         let elements = shape.config.elements;
-        let flash = Flash::erased(&shape);
+        let flash = FlashBlocks::erased(&shape);
         let blocks = flash.blocks();
         let logical_blocks = (shape.host_pages / shape.pages_per_block) as usize;
         Self {
-            cost: Cost::of(&shape),
-            by_pages_per_block: Divisor::new(shape.pages_per_block),
-            by_stride: Divisor::new(shape.config.stride),
-            by_elements: Divisor::new(elements),
+            cost: CollectionCost::of(&shape),
+            by_pages_per_block: FastDivisor::new(shape.pages_per_block),
+            by_stride: FastDivisor::new(shape.config.stride),
+            by_elements: FastDivisor::new(elements),
             clocks: vec![ElementClock::new(1); elements as usize],
             map: vec![UNMAPPED; shape.host_pages as usize],
             data: vec![NONE; logical_blocks],
             own_log: vec![NONE; logical_blocks],
-            logs: vec![Log { owner: NONE, written: 0, in_order: true }; blocks as usize],
-            queues: Queues::new(elements, blocks),
+            logs: vec![LogBlock { owner: NONE, written: 0, in_order: true }; blocks as usize],
+            queues: BlockQueues::new(elements, blocks),
             sequential: vec![NONE; elements as usize],
-            work: Work::new(elements),
+            work: MergeWork::new(elements),
             next: 0,
             redirected: 0,
             flash,
@@ -132,7 +132,7 @@ impl LogBlocks {
     }
 
     /// Puts every exported page into its place; with channels the blocks in turn.
-    pub(super) fn fill(&mut self, stop: Option<&Stop>) {
+    pub(super) fn fill(&mut self, stop: Option<&StopSignal>) {
         let n = self.shape.pages_per_block;
         for block in (0..self.data.len() as u32).take_while(|_| !is_told(stop)) {
             let element = self.by_address(block * n).unwrap_or_else(|| self.by_elements.divide(block).1);
@@ -165,7 +165,7 @@ impl LogBlocks {
     /// The element of the page's address; none with channels.
     #[inline]
     fn by_address(&self, page: u32) -> Option<u32> {
-        let is_static = self.shape.config.allocation == Allocation::Static;
+        let is_static = self.shape.config.allocation == PageAllocation::Static;
         is_static.then(|| self.by_elements.divide(self.by_stride.divide(page).0).1)
     }
 
@@ -174,7 +174,7 @@ impl LogBlocks {
     #[inline]
     fn candidates(&self, first: u32) -> impl Iterator<Item = u32> + use<> {
         let count = self.shape.config.elements;
-        let rounds = if self.shape.config.allocation == Allocation::Static { 1 } else { 2 * count };
+        let rounds = if self.shape.config.allocation == PageAllocation::Static { 1 } else { 2 * count };
         (0..rounds).map(move |i| (first + i) % count)
     }
 
@@ -234,18 +234,18 @@ impl LogBlocks {
     /// Where a page goes; `None` if something was reclaimed for it, so that its place is to be
     /// looked for anew.
     #[inline]
-    fn place(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<Place> {
+    fn place(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<FlashPlace> {
         let data = self.data[block as usize];
         if data == NONE {
             let element = self.candidates(first).find(|&element| self.has_room(element));
             let data = self.flash.take(element.expect("there is room for every logical block"));
             self.data[block as usize] = data;
-            return Some(Place::chosen(self.flash.page(data, offset)));
+            return Some(FlashPlace::chosen(self.flash.page(data, offset)));
         }
         let in_place = self.flash.page(data, offset);
         let bast = self.shape.config.ftl == Ftl::Bast;
         if self.flash.is_erased(in_place) && !(bast && self.own_log[block as usize] != NONE) {
-            return Some(Place::given(in_place));
+            return Some(FlashPlace::given(in_place));
         }
         if bast { self.place_in_bast(now, block, offset, first) } else { self.place_in_fast(now, block, offset, first) }
     }
@@ -253,7 +253,7 @@ impl LogBlocks {
     /// Makes a free block of the element a log block.
     fn begin_log(&mut self, element: u32, owner: u32) -> u32 {
         let log = self.flash.take(element);
-        self.logs[log as usize] = Log { owner, written: 0, in_order: true };
+        self.logs[log as usize] = LogBlock { owner, written: 0, in_order: true };
         log
     }
 
@@ -354,7 +354,7 @@ impl LogBlocks {
             for log in own {
                 uses(log)?;
                 logs += 1;
-                let Log { owner, written, .. } = self.logs[log as usize];
+                let LogBlock { owner, written, .. } = self.logs[log as usize];
                 if self.flash.pages(log).count() as u32 != written {
                     return Err(format!("log block {log} has not {written} pages programmed"));
                 }

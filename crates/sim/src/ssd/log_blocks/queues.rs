@@ -2,7 +2,7 @@
 
 /// A node's neighbours.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct QueueLink {
     before: u32,
     after: u32,
 }
@@ -10,17 +10,17 @@ struct Link {
 /// Queues over the numbers of blocks. Each is a ring around a node of its own, so that an empty one
 /// needs no special case.
 #[derive(Clone, Debug)]
-pub(super) struct Queues {
+pub(super) struct BlockQueues {
     /// A node for each block, and behind them one for each queue.
-    links: Vec<Link>,
+    links: Vec<QueueLink>,
     blocks: u32,
     lengths: Vec<u32>,
 }
 
-impl Queues {
+impl BlockQueues {
     /// So many empty queues over so many blocks.
     pub(super) fn new(queues: u32, blocks: u32) -> Self {
-        let alone = |node| Link { before: node, after: node };
+        let alone = |node| QueueLink { before: node, after: node };
         Self { links: (0..blocks + queues).map(alone).collect(), blocks, lengths: vec![0; queues as usize] }
     }
 
@@ -54,7 +54,7 @@ impl Queues {
     pub(super) fn push_back(&mut self, queue: u32, block: u32) {
         let end = self.blocks + queue;
         let last = self.links[end as usize].before;
-        self.links[block as usize] = Link { before: last, after: end };
+        self.links[block as usize] = QueueLink { before: last, after: end };
         self.links[last as usize].after = block;
         self.links[end as usize].before = block;
         self.lengths[queue as usize] += 1;
@@ -63,10 +63,10 @@ impl Queues {
     /// Takes out a block of this queue.
     #[inline]
     pub(super) fn remove(&mut self, queue: u32, block: u32) {
-        let Link { before, after } = self.links[block as usize];
+        let QueueLink { before, after } = self.links[block as usize];
         self.links[before as usize].after = after;
         self.links[after as usize].before = before;
-        self.links[block as usize] = Link { before: block, after: block };
+        self.links[block as usize] = QueueLink { before: block, after: block };
         self.lengths[queue as usize] -= 1;
     }
 

@@ -3,7 +3,7 @@
 
 use destage_plan::{Nanos, Quota};
 
-use super::super::clock::Collection;
+use super::super::clock::ElementCollection;
 use super::ModernDrive;
 use super::config::ModernGeometry;
 use super::die::{DieOperation, OperationKind};
@@ -223,7 +223,7 @@ impl ModernDrive {
             if collected > 0
                 && let Some(news) = &mut clock.news
             {
-                news.push(Collection { start: now, end: Nanos(die.idle_at()).max(now), blocks: collected });
+                news.push(ElementCollection { start: now, end: Nanos(die.idle_at()).max(now), blocks: collected });
             }
         }
         self.idle_at().max(now)

@@ -3,7 +3,7 @@
 
 use destage_plan::{Nanos, PageGeometry};
 
-use super::super::geometry::{Allocation, CollectionPoint, SsdConfig};
+use super::super::geometry::{CollectionPoint, PageAllocation, SsdConfig};
 use super::config::ModernConfig;
 
 const GIB: u64 = 1 << 30;
@@ -121,7 +121,7 @@ impl ModernDesign {
     pub fn config(&self, geometry: PageGeometry) -> SsdConfig {
         SsdConfig {
             elements: self.dies,
-            allocation: Allocation::Channels,
+            allocation: PageAllocation::Channels,
             planes: self.planes,
             reserve_bp: ((self.raw_bytes - self.exported_bytes) * 10_000 / self.raw_bytes) as u32,
             read: self.read,

@@ -1,6 +1,6 @@
 //! Knows where sectors lie: the map and its inverse, superblocks with their valid sectors, and write points.
 
-use super::super::divisor::Divisor;
+use super::super::divisor::FastDivisor;
 use super::super::element::UNMAPPED;
 use super::super::pool::PageStates;
 use super::config::ModernGeometry;
@@ -62,11 +62,11 @@ pub(super) struct SuperblockMap {
     sectors_per_superblock: u32,
     unit: u32,
     dies: u32,
-    by_superblock: Divisor,
-    by_unit: Divisor,
-    by_die: Divisor,
-    by_flash_page: Divisor,
-    by_plane: Divisor,
+    by_superblock: FastDivisor,
+    by_unit: FastDivisor,
+    by_die: FastDivisor,
+    by_flash_page: FastDivisor,
+    by_plane: FastDivisor,
     /// Sector → physical sector, [`UNMAPPED`] or [`HELD`].
     map: Vec<u32>,
     /// Physical sector → sector; meaningful where the physical sector is valid.
@@ -92,11 +92,11 @@ impl SuperblockMap {
             sectors_per_superblock: superblock,
             unit,
             dies,
-            by_superblock: Divisor::new(superblock),
-            by_unit: Divisor::new(unit),
-            by_die: Divisor::new(dies),
-            by_flash_page: Divisor::new(sectors_per_flash_page),
-            by_plane: Divisor::new(planes),
+            by_superblock: FastDivisor::new(superblock),
+            by_unit: FastDivisor::new(unit),
+            by_die: FastDivisor::new(dies),
+            by_flash_page: FastDivisor::new(sectors_per_flash_page),
+            by_plane: FastDivisor::new(planes),
             map: vec![UNMAPPED; host_pages as usize],
             holds: vec![UNMAPPED; sectors],
             valid: vec![0; sectors.div_ceil(64) + 1],

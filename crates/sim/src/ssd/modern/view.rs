@@ -6,14 +6,14 @@ use super::super::clock::ElementClock;
 use super::super::pool::PageStates;
 use super::ModernDrive;
 use super::superblocks::HELD;
-use crate::experiment::{Stop, is_told};
+use crate::experiment::{StopSignal, is_told};
 
 /// Sets the sectors that are filled before it is looked whether filling is to end.
 const UNTIL_LOOK: usize = 1 << 14;
 
 impl ModernDrive {
     /// Writes every sector that hosts can address, in ascending order, unless it is told to end.
-    pub(in super::super) fn fill(&mut self, stop: Option<&Stop>) {
+    pub(in super::super) fn fill(&mut self, stop: Option<&StopSignal>) {
         for first in (0..self.shape.host_pages).step_by(UNTIL_LOOK).take_while(|_| !is_told(stop)) {
             for sector in first..self.shape.host_pages.min(first.saturating_add(UNTIL_LOOK as u32)) {
                 self.program(Nanos::ZERO, PageNo(sector));

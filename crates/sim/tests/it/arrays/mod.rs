@@ -9,11 +9,11 @@ use destage_plan::{
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, RaidLevel};
 use destage_sim::array::{
-    ArrayError, ArrayExperiment, ArrayHost, ArrayReport, ArrayResult, ArraySetup, DeviceSetup, Executor, FixedTimes,
-    Injection, InjectionKind, Service,
+    ArrayError, ArrayExperiment, ArrayHost, ArrayReport, ArrayResult, ArrayService, ArraySetup, DeviceInjection,
+    DeviceSetup, FixedTimes, InjectionKind, VirtualExecutor,
 };
-use destage_sim::disk::{Disk, DiskProfile, Scheduler};
-use destage_sim::experiment::{Input, Resources, TraceReplay};
+use destage_sim::disk::{DiskProfile, DiskScheduler, SimulatedDisk};
+use destage_sim::experiment::{OpenedInput, RunResources, TraceReplay};
 use destage_sim::input::HostModel;
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 
@@ -36,8 +36,8 @@ pub(crate) fn config(geometry: &Geometry) -> ArrayConfig {
 }
 
 /// A disk of 1 TB.
-pub(crate) fn disk(scheduler: Scheduler) -> Disk {
-    Disk::new(&DiskProfile::tb1_7200(), scheduler).expect("a disk")
+pub(crate) fn disk(scheduler: DiskScheduler) -> SimulatedDisk {
+    SimulatedDisk::new(&DiskProfile::tb1_7200(), scheduler).expect("a disk")
 }
 
 /// A small SSD: 2 elements of 64 blocks.
@@ -54,7 +54,7 @@ pub(crate) fn host(tag: u64, op: HostOp, page: u64, pages: u64) -> HostRequest {
 }
 
 /// Submits a request at a time, after everything that happens until then.
-pub(crate) fn submit_at<C: Controller>(executor: &mut Executor<C>, at: Nanos, request: HostRequest) {
+pub(crate) fn submit_at<C: Controller>(executor: &mut VirtualExecutor<C>, at: Nanos, request: HostRequest) {
     while executor.next_event().is_some_and(|(next, _)| next <= at) {
         executor.step();
     }
@@ -62,7 +62,7 @@ pub(crate) fn submit_at<C: Controller>(executor: &mut Executor<C>, at: Nanos, re
 }
 
 /// Lets events happen until the request is answered; when that was.
-pub(crate) fn answered<C: Controller>(executor: &mut Executor<C>, tag: u64) -> Nanos {
+pub(crate) fn answered<C: Controller>(executor: &mut VirtualExecutor<C>, tag: u64) -> Nanos {
     loop {
         while let Some(notice) = executor.next_notice() {
             if let HostNotice::Acked { tag: of, ok } = notice {
@@ -90,8 +90,8 @@ pub(crate) fn experiment(level: RaidLevel, members: u32, policies: &[&str]) -> A
         cache_endurance: None,
         deltas: DeltaLengthRule::default(),
         delta_seed: 1,
-        schedulers: vec![Scheduler::CLook],
-        service: Service::default(),
+        schedulers: vec![DiskScheduler::CLook],
+        service: ArrayService::default(),
         injections: Vec::new(),
         replay: TraceReplay::whole("requests", PageGeometry::new(PAGE, 64).expect("pages")),
         host: ArrayHost { host: HostModel::Open, max_backlog: 10_000, ..ArrayHost::default() },
@@ -103,12 +103,12 @@ pub(crate) fn disks() -> DeviceSetup {
     DeviceSetup::Disk { profile: DiskProfile::tb1_7200(), synchronised: false }
 }
 
-pub(crate) fn fail(dev: u8, at: Nanos) -> Injection {
-    Injection { at, dev: Dev(dev), kind: InjectionKind::Fail }
+pub(crate) fn fail(dev: u8, at: Nanos) -> DeviceInjection {
+    DeviceInjection { at, dev: Dev(dev), kind: InjectionKind::Fail }
 }
 
-pub(crate) fn replace(dev: u8, at: Nanos) -> Injection {
-    Injection { at, dev: Dev(dev), kind: InjectionKind::Replace }
+pub(crate) fn replace(dev: u8, at: Nanos) -> DeviceInjection {
+    DeviceInjection { at, dev: Dev(dev), kind: InjectionKind::Replace }
 }
 
 pub(crate) fn try_run(
@@ -117,8 +117,9 @@ pub(crate) fn try_run(
     requests: &[Request],
 ) -> Result<ArrayReport, ArrayError> {
     let requests = Arc::new(requests.to_vec());
-    let mut open = || Ok(Input { source: Box::new(in_memory::InMemory::new(&requests)), format: "memory".into() });
-    experiment.run(Resources { threads, memory_bytes: 1 << 30, stop: None }, &mut open, &|_| {})
+    let mut open =
+        || Ok(OpenedInput { source: Box::new(in_memory::InMemory::new(&requests)), format: "memory".into() });
+    experiment.run(RunResources { threads, memory_bytes: 1 << 30, stop: None }, &mut open, &|_| {})
 }
 
 pub(crate) fn run(experiment: &ArrayExperiment, requests: &[Request]) -> Vec<ArrayResult> {

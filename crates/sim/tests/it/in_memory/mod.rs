@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
-use destage_sim::buffer::{DeviceConfig, Experiment, Report, RunConfig, RunResult, SimError};
-use destage_sim::experiment::{Input, Resources, TraceReplay};
+use destage_sim::buffer::{BufferExperiment, DeviceConfig, ExperimentReport, RunConfig, RunResult, SimError};
+use destage_sim::experiment::{OpenedInput, RunResources, TraceReplay};
 use destage_trace::{TraceError, TraceSource};
 
 /// Requests in a batch: few, so that a run takes many.
@@ -34,7 +34,7 @@ impl TraceSource for InMemory {
     }
 }
 
-pub(crate) const ONE_THREAD: Resources<'static> = Resources { threads: 1, memory_bytes: 1 << 30, stop: None };
+pub(crate) const ONE_THREAD: RunResources<'static> = RunResources { threads: 1, memory_bytes: 1 << 30, stop: None };
 
 /// An experiment in which everything else is as a user gets it by default.
 pub(crate) fn experiment(
@@ -42,8 +42,8 @@ pub(crate) fn experiment(
     caches: &[u64],
     geometry: PageGeometry,
     device: DeviceConfig,
-) -> Experiment {
-    Experiment {
+) -> BufferExperiment {
+    BufferExperiment {
         policies: policies.iter().map(|spec| spec.parse().expect(spec)).collect(),
         foreign: Vec::new(),
         caches: caches.to_vec(),
@@ -54,21 +54,21 @@ pub(crate) fn experiment(
 }
 
 pub(crate) fn try_run(
-    experiment: &Experiment,
-    resources: Resources<'_>,
+    experiment: &BufferExperiment,
+    resources: RunResources<'_>,
     requests: &Arc<Vec<Request>>,
-) -> Result<Report, SimError> {
-    let mut open = || Ok(Input { source: Box::new(InMemory::new(requests)), format: "memory".into() });
+) -> Result<ExperimentReport, SimError> {
+    let mut open = || Ok(OpenedInput { source: Box::new(InMemory::new(requests)), format: "memory".into() });
     experiment.run(resources, &mut open, &|_| {})
 }
 
 /// The results of an experiment that works.
-pub(crate) fn run(experiment: &Experiment, requests: &[Request]) -> Report {
+pub(crate) fn run(experiment: &BufferExperiment, requests: &[Request]) -> ExperimentReport {
     try_run(experiment, ONE_THREAD, &Arc::new(requests.to_vec())).expect("the experiment is sound")
 }
 
 /// The result of an experiment with one policy and one size.
-pub(crate) fn run_one(experiment: &Experiment, requests: &[Request]) -> RunResult {
+pub(crate) fn run_one(experiment: &BufferExperiment, requests: &[Request]) -> RunResult {
     let mut results = run(experiment, requests).results;
     assert_eq!(results.len(), 1);
     results.remove(0)

@@ -2,7 +2,9 @@
 
 use destage_plan::{Element, Nanos, PageGeometry, PageNo, Quota};
 use destage_policy::buffer::DeviceView;
-use destage_sim::ssd::{Allocation, CollectionPoint, ModernConfig, Ssd, SsdConfig, SsdShape, StartState, VictimPolicy};
+use destage_sim::ssd::{
+    CollectionPoint, ModernConfig, PageAllocation, Ssd, SsdConfig, SsdShape, StartState, VictimPolicy,
+};
 
 /// Returns blocks of 64 pages of 4 KiB.
 pub(super) fn geometry() -> PageGeometry {
@@ -14,7 +16,7 @@ pub(super) fn drive(elements: u32, word_lines: u32, exported_pages: u64) -> SsdC
     SsdConfig {
         elements,
         planes: 2,
-        allocation: Allocation::Channels,
+        allocation: PageAllocation::Channels,
         reserve_bp: 3000,
         read: Nanos(53_600),
         program: Nanos(987_000),

@@ -7,7 +7,9 @@ mod naive;
 
 use destage_plan::{Element, Nanos, PageGeometry, PageNo, Quota};
 use destage_policy::buffer::DeviceView;
-use destage_sim::ssd::{Allocation, CollectionPoint, ModernConfig, Ssd, SsdConfig, SsdShape, StartState, VictimPolicy};
+use destage_sim::ssd::{
+    CollectionPoint, ModernConfig, PageAllocation, Ssd, SsdConfig, SsdShape, StartState, VictimPolicy,
+};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
@@ -68,7 +70,7 @@ fn random_drive(random: &mut Xoshiro256PlusPlus) -> (SsdConfig, PageGeometry) {
     let config = SsdConfig {
         elements,
         planes,
-        allocation: Allocation::Channels,
+        allocation: PageAllocation::Channels,
         reserve_bp: one_of(random, &[2000, 3500, 4500]),
         read: time(random, 90_000),
         program: time(random, 2_000_000),

@@ -179,7 +179,7 @@ proptest! {
             ftl,
             log_blocks,
             elements,
-            allocation: if switches.3 { ssd::Allocation::Channels } else { ssd::Allocation::Static },
+            allocation: if switches.3 { ssd::PageAllocation::Channels } else { ssd::PageAllocation::Static },
             idle_first: switches.1,
             planes,
             blocks_per_plane,

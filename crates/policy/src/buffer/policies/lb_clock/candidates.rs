@@ -10,11 +10,11 @@ use super::RingState;
 use crate::buffer::block_buffer::HeldBlock;
 
 /// A block and its place in the ring.
-type Block = HeldBlock<RingState>;
+type RingBlock = HeldBlock<RingState>;
 
 /// The blocks whose recency bit is 0, by size and label.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Candidates {
+pub(super) struct BlockCandidates {
     heaps: Vec<BinaryHeap<Reverse<(u64, u32)>>>,
     /// True entries per size; a heap may hold untrue ones beside them.
     live: Vec<u32>,
@@ -24,7 +24,7 @@ pub(super) struct Candidates {
     pub(super) total: u32,
 }
 
-impl Candidates {
+impl BlockCandidates {
     pub(super) fn new(pages_per_block: u32) -> Self {
         let sizes = pages_per_block as usize + 1;
         Self {
@@ -35,14 +35,14 @@ impl Candidates {
         }
     }
 
-    fn is_true(blocks: &[Block], size: u32, label: u64, block: u32) -> bool {
+    fn is_true(blocks: &[RingBlock], size: u32, label: u64, block: u32) -> bool {
         let HeldBlock { pages, history } = &blocks[block as usize];
         history.label == label && *pages == size && !history.recent && !history.parked
     }
 
     /// The block's bit is 0 now.
     #[inline]
-    pub(super) fn add(&mut self, blocks: &[Block], block: u32) {
+    pub(super) fn add(&mut self, blocks: &[RingBlock], block: u32) {
         self.total += 1;
         if !blocks[block as usize].history.parked {
             self.take_in(blocks, block);
@@ -50,7 +50,7 @@ impl Candidates {
     }
 
     /// Enters a candidate that is not, or no longer, parked.
-    pub(super) fn take_in(&mut self, blocks: &[Block], block: u32) {
+    pub(super) fn take_in(&mut self, blocks: &[RingBlock], block: u32) {
         let HeldBlock { pages: size, history: RingState { label, .. } } = blocks[block as usize];
         let heap = &mut self.heaps[size as usize];
         if heap.len() > 2 * self.live[size as usize] as usize + 64 {
@@ -98,7 +98,7 @@ impl Candidates {
 
     /// Of the candidates of this size the first clockwise from the hand.
     #[inline]
-    pub(super) fn first(&mut self, blocks: &[Block], size: u32) -> Option<u32> {
+    pub(super) fn first(&mut self, blocks: &[RingBlock], size: u32) -> Option<u32> {
         let heap = &mut self.heaps[size as usize];
         while let Some(&Reverse((label, block))) = heap.peek() {
             if Self::is_true(blocks, size, label, block) {

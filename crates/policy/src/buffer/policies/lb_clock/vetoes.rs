@@ -13,12 +13,12 @@ use std::collections::BinaryHeap;
 use destage_plan::Element;
 
 use super::{LbClock, RingState};
-use crate::buffer::block_buffer::{Blocks, HeldBlock};
-use crate::buffer::{Exhausted, Veto};
+use crate::buffer::block_buffer::{HeldBlock, PolicyBlocks};
+use crate::buffer::{EvictionVeto, WhenExhausted};
 
 /// What there is to know beside where a veto has its say.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Vetoes {
+pub(super) struct VetoedBlocks {
     /// The parked blocks by element. Those that are not parked any longer may still be there.
     elements: Vec<Vec<u32>>,
     /// The parked candidates, by size and label, the first to leave at the top; with untrue ones.
@@ -39,7 +39,7 @@ fn keep_true<T: Ord>(entries: &mut Vec<T>, most: usize, is_true: impl Fn(&T) -> 
     }
 }
 
-impl Vetoes {
+impl VetoedBlocks {
     /// The bit of the block was cleared.
     #[inline]
     pub(super) fn note_cleared(&mut self, blocks: &[HeldBlock<RingState>], block: u32) {
@@ -58,8 +58,8 @@ impl Vetoes {
 impl LbClock {
     /// Keeps a block aside that is no candidate, or one that is and that the caller has taken from
     /// its heap.
-    fn park(&mut self, blocks: &mut Blocks<Self>, element: Element, block: u32) {
-        let Vetoes { elements, order, set_parked, .. } = &mut self.vetoes;
+    fn park(&mut self, blocks: &mut PolicyBlocks<Self>, element: Element, block: u32) {
+        let VetoedBlocks { elements, order, set_parked, .. } = &mut self.vetoes;
         let most = 2 * blocks.held as usize + 64;
         let blocks = &mut blocks.blocks;
         blocks[block as usize].history.parked = true;
@@ -97,13 +97,13 @@ impl LbClock {
     /// Takes back a block that is in the ring, if it was kept aside: something is about to happen
     /// to it.
     #[inline]
-    pub(super) fn reconsider(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+    pub(super) fn reconsider(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) {
         if blocks.blocks[block as usize].history.parked {
             self.unpark(blocks, block);
         }
     }
 
-    pub(super) fn unpark(&mut self, blocks: &mut Blocks<Self>, block: u32) {
+    pub(super) fn unpark(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) {
         let b = &mut blocks.blocks[block as usize].history;
         b.parked = false;
         if b.recent {
@@ -114,7 +114,7 @@ impl LbClock {
     }
 
     /// Considers again what was passed over for the element.
-    pub(super) fn resume_parked(&mut self, blocks: &mut Blocks<Self>, element: Element) {
+    pub(super) fn resume_parked(&mut self, blocks: &mut PolicyBlocks<Self>, element: Element) {
         let Some(of_element) = self.vetoes.elements.get_mut(element.index()) else { return };
         let mut resumed = std::mem::take(of_element);
         resumed.drain(..).for_each(|block| self.reconsider(blocks, block));
@@ -123,7 +123,7 @@ impl LbClock {
 
     /// Takes note that the block's bit is set.
     #[inline]
-    pub(super) fn note_set<V: Veto>(&mut self, blocks: &Blocks<Self>, block: u32) {
+    pub(super) fn note_set<V: EvictionVeto>(&mut self, blocks: &PolicyBlocks<Self>, block: u32) {
         if !V::ACTIVE {
             return;
         }
@@ -137,7 +137,7 @@ impl LbClock {
 
     /// The largest candidate that is neither `spared` nor vetoed. A veto is asked about the
     /// candidates in the order in which they would be chosen.
-    fn choose<V: Veto>(&mut self, blocks: &mut Blocks<Self>, spared: u32, veto: &mut V) -> Option<u32> {
+    fn choose<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, spared: u32, veto: &mut V) -> Option<u32> {
         blocks.memory_accesses += u64::from(self.candidates.total);
         let mut put_back = None;
         let mut found = None;
@@ -168,7 +168,7 @@ impl LbClock {
     /// among those that the hand would reset if it went on for a whole turn. The blocks just reset
     /// become candidates.
     #[cold]
-    fn look_on<V: Veto>(&mut self, blocks: &mut Blocks<Self>, spared: u32, veto: &mut V) -> Option<u32> {
+    fn look_on<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, spared: u32, veto: &mut V) -> Option<u32> {
         let mut just_reset = self.reset.clone();
         let still_set = blocks.held - self.candidates.total - just_reset.len() as u32;
         blocks.memory_accesses += just_reset.len() as u64;
@@ -211,7 +211,7 @@ impl LbClock {
         found
     }
 
-    fn sort_as_chosen(blocks: &Blocks<Self>, list: &mut [u32]) {
+    fn sort_as_chosen(blocks: &PolicyBlocks<Self>, list: &mut [u32]) {
         list.sort_unstable_by_key(|&block| {
             let HeldBlock { pages, history } = &blocks.blocks[block as usize];
             (Reverse(*pages), history.label)
@@ -221,7 +221,7 @@ impl LbClock {
     /// Of the blocks other than `spared`, all of which are parked, the one that would have left
     /// without a veto. `reset` are those that were reset in the present round and were no
     /// candidates in it.
-    fn first_parked_but(&mut self, blocks: &Blocks<Self>, spared: u32, reset: &[u32]) -> Option<u32> {
+    fn first_parked_but(&mut self, blocks: &PolicyBlocks<Self>, spared: u32, reset: &[u32]) -> Option<u32> {
         let mut put_aside = Vec::new();
         let mut first = None;
         while let Some(&entry) = self.vetoes.order.peek() {
@@ -247,9 +247,9 @@ impl LbClock {
 
     /// Turns the hand once around, back to where it stands.
     #[cold]
-    fn reset_all<V: Veto>(&mut self, blocks: &mut Blocks<Self>) {
+    fn reset_all<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>) {
         blocks.memory_accesses += u64::from(blocks.held);
-        let Vetoes { set, set_parked, .. } = &mut self.vetoes;
+        let VetoedBlocks { set, set_parked, .. } = &mut self.vetoes;
         let (mut set, mut set_parked) = (std::mem::take(set), std::mem::take(set_parked));
         if !V::ACTIVE {
             set.extend(self.clockwise(blocks));
@@ -266,7 +266,12 @@ impl LbClock {
     /// The victim other than `spared` after the hand has turned; `None` if every block is vetoed
     /// and the access shall bypass. If it is one that the hand would reach with its bit set, the
     /// hand goes on for a whole turn.
-    pub(super) fn victim_but<V: Veto>(&mut self, blocks: &mut Blocks<Self>, spared: u32, veto: &mut V) -> Option<u32> {
+    pub(super) fn victim_but<V: EvictionVeto>(
+        &mut self,
+        blocks: &mut PolicyBlocks<Self>,
+        spared: u32,
+        veto: &mut V,
+    ) -> Option<u32> {
         let victim = self.look_for_victim(blocks, spared, veto)?;
         if blocks.blocks[victim as usize].history.recent {
             self.reset_all::<V>(blocks);
@@ -274,7 +279,12 @@ impl LbClock {
         Some(victim)
     }
 
-    fn look_for_victim<V: Veto>(&mut self, blocks: &mut Blocks<Self>, spared: u32, veto: &mut V) -> Option<u32> {
+    fn look_for_victim<V: EvictionVeto>(
+        &mut self,
+        blocks: &mut PolicyBlocks<Self>,
+        spared: u32,
+        veto: &mut V,
+    ) -> Option<u32> {
         if let Some(victim) = self.choose(blocks, spared, veto) {
             self.admit_reset_blocks(blocks);
             return Some(victim);
@@ -283,6 +293,6 @@ impl LbClock {
         if let Some(victim) = self.look_on(blocks, spared, veto) {
             return Some(victim);
         }
-        (veto.exhausted() == Exhausted::TakeBase).then(|| self.first_parked_but(blocks, spared, &reset)).flatten()
+        (veto.exhausted() == WhenExhausted::TakeBase).then(|| self.first_parked_but(blocks, spared, &reset)).flatten()
     }
 }
