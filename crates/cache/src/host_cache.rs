@@ -135,6 +135,11 @@ pub trait HostCache: PageVersions + Send + 'static {
         None
     }
 
+    /// Counts pages of a write that another write of the same pages has written for it.
+    fn count_rewritten(&mut self, pages: u16) {
+        let _ = pages;
+    }
+
     /// Handles a failed write: each sector of the segment on the array is either old or new.
     fn write_failed(&mut self, seg: StripeSegment, array: &RaidArray) {
         let _ = (seg, array);

@@ -626,7 +626,15 @@ impl<C: HostCache> CacheAbove<C> {
         let OperationWork::Write { frag, seg, left, .. } = *self.operations.get(op) else {
             unreachable!("the operation is a write")
         };
-        let write = PlannedWrite { frag: &frag, seg, after, merged, again: left > 0 };
+        if array.is_rewritten(op) {
+            self.cache.count_rewritten(seg.pages());
+            return acknowledge(op, &frag, seg.pages(), true, after, out);
+        }
+        let bytes = match *self.operations.get(array.last_rewrite(op)) {
+            OperationWork::Write { frag, .. } => frag,
+            _ => frag,
+        };
+        let write = PlannedWrite { frag: &bytes, seg, after, merged, again: left > 0 };
         let stage = WriteStage::Planned(write);
         let Some(after) = self.cache.write(op, stage, array, &mut self.operations, out) else {
             return self.set_write(op, |left, ok| (left.max(1), ok));

@@ -454,6 +454,10 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
         self.parts.next(op)
     }
 
+    fn count_rewritten(&mut self, pages: u16) {
+        self.copies.counts.write_hits += u64::from(pages);
+    }
+
     fn write_failed(&mut self, seg: StripeSegment, array: &RaidArray) {
         self.copies.write_failed(seg, array);
     }

@@ -15,6 +15,7 @@ mod metadata_log;
 mod metadata_log_pages;
 mod nvram_lengths;
 mod plans;
+mod rewrites;
 mod sequential_runs;
 mod service;
 mod stripe_cache;

@@ -10,14 +10,14 @@ use destage_plan::{
 use destage_raid::array::{ArrayConfig, ParityMethod};
 use destage_raid::{Geometry, RaidLevel};
 
-const PAGE: u64 = 64;
+pub const PAGE: u64 = 64;
 /// Counts the pages of a row.
 const DATA: u64 = 4;
 /// Counts the steps after which nothing is waited for any more.
 const PATIENCE: u64 = 10_000;
 
 /// Loses what was not flushed.
-struct NothingUnflushed;
+pub struct NothingUnflushed;
 
 impl CutChoice for NothingUnflushed {
     fn page(&mut self, _: usize, _: u64, _: u128) -> u128 {
@@ -65,7 +65,8 @@ impl StripeCacheRun {
         row / 4 * 4 * DATA + column * 4 + row % 4
     }
 
-    fn member(&self, row: u64, column: u8) -> Dev {
+    /// Returns the member that has a column of a row.
+    pub fn member(&self, row: u64, column: u8) -> Dev {
         self.geometry.device(Stripe(row / 4), Column(column))
     }
 
@@ -78,7 +79,8 @@ impl StripeCacheRun {
         (0..pages * PAGE).map(|at| (at * 7 + tag * 31 + page) as u8).collect()
     }
 
-    fn submit_fua(&mut self, op: HostOp, page: u64, pages: u64, fua: bool) -> u64 {
+    /// Submits a request that may have to be durable when it is answered.
+    pub fn submit_fua(&mut self, op: HostOp, page: u64, pages: u64, fua: bool) -> u64 {
         self.tags += 1;
         let tag = self.tags;
         let request = HostRequest { tag, op, offset: page * PAGE, len: pages * PAGE, fua };
@@ -337,8 +339,8 @@ fn what_is_carried_out_with_another_write_is_as_durable_as_was_asked_for() {
     bench.check("after all of them");
 }
 
-/// Counts what the members have written.
-fn written(bench: &StripeCacheRun) -> u64 {
+/// Counts the writes of all devices.
+pub fn written(bench: &StripeCacheRun) -> u64 {
     bench.memory.engine().out().counts()[StepKind::Write as usize]
 }
 

@@ -310,7 +310,7 @@ impl RaidArray {
         let is_right = self.is_all_live(rows);
         for &other in &held.folded {
             let task = self.write_task(other);
-            (task.is_carried, task.batch) = (true, rows.count);
+            (task.is_carried, task.is_rewritten, task.batch) = (true, held.are_rewrites, rows.count);
         }
         self.row_cache.keep(held, is_right);
     }

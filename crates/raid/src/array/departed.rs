@@ -350,11 +350,18 @@ impl RaidArray {
     }
 
     /// Writes data and leaves the parity as it is. All members are live.
-    pub(super) fn plan_delayed(&mut self, op: OpId, what: WriteExtent, versions: &mut dyn PageVersions, out: &mut Out) {
+    pub(super) fn plan_delayed(
+        &mut self,
+        op: OpId,
+        mut what: WriteExtent,
+        versions: &mut dyn PageVersions,
+        out: &mut Out,
+    ) {
+        let last = self.take_rewrites(op, &mut what, out);
         let task = self.write_task(op);
         (task.batch, task.departed) = (what.rows.count, Some(ParityUpdate::Delayed));
         self.begin_rows(op, what.rows);
-        let mut fresh = self.fresh(op, what);
+        let mut fresh = self.fresh(last, what);
         let mut ready = self.intent(op, what.rows, StepSet::EMPTY, out);
         if let Some(sectors) = what.part {
             let sources = versions.sources(what.rows.first);

@@ -6,7 +6,7 @@
 
 use destage_plan::{ColumnSet, HostOp, OpId, Out, Rows, Stripe};
 
-use super::write::WriteExtent;
+use super::write::{WriteExtent, WriteTask};
 use super::{ArrayTask, PageVersions, RaidArray};
 
 /// Describes a write of a sequential run that is not done.
@@ -129,15 +129,8 @@ impl RaidArray {
         out: &Out,
         mut taken: impl FnMut(OpId, ColumnSet),
     ) {
-        let task_of = |op: OpId| match self.tasks.get(op.index()).and_then(Option::as_ref) {
-            Some(ArrayTask::Write(task)) => Some(task),
-            _ => None,
-        };
-        // Of what is planned in parts others would be told too early.
-        let Some(first) = task_of(op).filter(|task| task.rows() == rows.count) else { return };
-        let mut written = first.asks().0;
-        out.followers(op, |other| {
-            let Some(task) = task_of(other).filter(|task| task.foldable(first)) else { return false };
+        let mut written = self.task_of(op).map_or(ColumnSet::EMPTY, |task| task.asks().0);
+        self.each_waiting(op, rows, out, |other, task| {
             let columns = task.asks().0;
             // The copy of a page must not be of the first of two that write it.
             let is_alone = !self.has_copies || !written.meets(columns);
@@ -149,5 +142,26 @@ impl RaidArray {
             taken(other, columns);
             true
         });
+    }
+
+    /// Offers the writes of the same rows, whole, that wait for this one alone and for such as were taken before.
+    pub(super) fn each_waiting(
+        &self,
+        op: OpId,
+        rows: Rows,
+        out: &Out,
+        mut taken: impl FnMut(OpId, &WriteTask) -> bool,
+    ) {
+        // Of what is planned in parts others would be told too early.
+        let Some(first) = self.task_of(op).filter(|task| task.rows() == rows.count) else { return };
+        out.followers(op, |other| self.task_of(other).is_some_and(|task| task.foldable(first) && taken(other, task)));
+    }
+
+    /// Returns the task of a write; none if the operation is not one.
+    pub(super) fn task_of(&self, op: OpId) -> Option<&WriteTask> {
+        match self.tasks.get(op.index())?.as_ref()? {
+            ArrayTask::Write(task) => Some(task),
+            _ => None,
+        }
     }
 }

@@ -35,6 +35,7 @@ mod read_errors;
 mod rebuild;
 mod recover;
 mod repair;
+mod rewrites;
 mod row_cache;
 mod scrub;
 mod seg;

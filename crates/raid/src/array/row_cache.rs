@@ -58,6 +58,8 @@ pub(super) struct HeldRows {
     pub(super) folded: Vec<OpId>,
     /// Holds the columns that these write beside this one's.
     pub(super) folded_columns: ColumnSet,
+    /// Tells that they write the same pages, and that the cache has the last one's bytes.
+    pub(super) are_rewrites: bool,
     /// Numbers the life of the cache's content.
     epoch: u32,
 }
@@ -116,6 +118,7 @@ impl RowCache {
         let mut held = self.spare.pop().unwrap_or_default();
         held.epoch = self.epoch;
         held.folded.clear();
+        (held.folded_columns, held.are_rewrites) = (ColumnSet::EMPTY, false);
         held
     }
 

@@ -56,6 +56,8 @@ pub(super) struct WriteTask {
     pub(super) held: Option<Box<HeldRows>>,
     /// Tells that another operation has written all of it.
     pub(super) is_carried: bool,
+    /// Tells that this operation has written it to the cache as well.
+    pub(super) is_rewritten: bool,
     /// Numbers the sequential run that it goes on with, if writes may wait for others of theirs; else 0.
     pub(super) run: u8,
     /// Tells that it fills its rows, with others that wait for it: it need not be looked for above how parity can be spared.
@@ -110,6 +112,7 @@ impl WriteTask {
             freed: Vec::new(),
             held: None,
             is_carried: false,
+            is_rewritten: false,
             run: 0,
             is_full: false,
             has_gathered: false,
@@ -161,6 +164,11 @@ impl WriteTask {
                 && !task.is_carried
         };
         is_whole(self) && is_whole(with) && (self.seg.first, self.seg.rows) == (with.seg.first, with.seg.rows)
+    }
+
+    /// Returns true if a cache that leaves parity as it is keeps the bytes that are written.
+    pub(super) fn is_kept_by_cache(&self) -> bool {
+        self.op == HostOp::Write && !self.bypass
     }
 
     /// Counts the rows of its segment.
