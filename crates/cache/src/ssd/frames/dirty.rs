@@ -1,20 +1,21 @@
-//! Frames of pages that are newer than what the members have: *dirty*. They stay until they are written back
-//! and the log says so.
+//! Tracks frames of *dirty* pages, which are newer than what the members have. Such a page stays until it is
+//! written back and the log says so.
 
 use destage_plan::PageChecksum;
 
 use super::logged::LoggedState;
 use super::{FilledFrame, FrameNo, FrameState, FrameTable, PageNumber};
 
-/// How a dirty page comes into a frame.
+/// Names how a dirty page enters a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirtyCause {
-    /// In place of the page's version there, which the log says to be dirty.
+    /// Replaces the page's version in the frame, which the log already calls dirty.
     Again,
     /// Takes the place of the page's version there, which the log says to be clean, or of which it has the checksum: it has
     /// to say before that it is dirty.
     Told,
-    /// The log says nothing of the frame: it has to say what is in it as soon as it is there, and durable.
+    /// Fills a frame of which the log says nothing. The log has to name the page as soon as it is in the frame
+    /// and durable.
     Fresh,
 }
 
@@ -31,15 +32,22 @@ impl FrameTable {
         if state == FrameState::Clean {
             self.unlink(frame);
         }
+        // A stale page is on its list already; only its place in the LRU order
+        // changes.
         if state == FrameState::Stale {
             self.touch(frame);
         } else {
             self.become_stale(frame);
         }
         // What was on its way to be told is not any more.
+        // A new fill number makes every pending entry about the older version void
+        // without looking for it.
         self.begin_fill(frame);
         match logged {
             LoggedState::Dirty => DirtyCause::Again,
+            // A checksum in the log would make the newer version look like a rotten
+            // page after a crash. So the entry is replaced before the frame is
+            // written.
             LoggedState::Page | LoggedState::DirtyMarked => DirtyCause::Told,
             LoggedState::Nothing | LoggedState::Left => DirtyCause::Fresh,
         }
@@ -47,6 +55,8 @@ impl FrameTable {
 
     /// A frame that was [taken](Self::take) is for this page: the log may say so as soon as it is there.
     pub(crate) fn take_for(&mut self, frame: FrameNo, page: u64) {
+        // The page is set before the write so that the log's entry can name it; the
+        // index finds the page only once it is there.
         self.slots[frame.index()].page = PageNumber::new(page);
     }
 
@@ -66,6 +76,8 @@ impl FrameTable {
     pub(crate) fn mark_dirty(&mut self, frame: FrameNo) -> Option<FilledFrame> {
         let slot = &mut self.slots[frame.index()];
         let marks = slot.state == FrameState::Stale && slot.logged == LoggedState::Dirty;
+        // Checked when the mark is made and again in `log_marked`: a write may
+        // start in between.
         marks.then(|| {
             slot.logged = LoggedState::DirtyMarked;
             FilledFrame::new(frame, slot.fill)
@@ -82,6 +94,9 @@ impl FrameTable {
     /// Takes a frame to have a dirty page, as the log said when a life began, perhaps with a checksum. Returns false if the
     /// page does not fit into the set.
     pub(crate) fn adopt_dirty(&mut self, frame: FrameNo, page: u64, set: u32, checksum: Option<PageChecksum>) -> bool {
+        // The log may come from an array of another geometry, or name a page twice
+        // after damage. Believing it would put two versions of a page into the
+        // cache.
         if set != self.set(frame) || self.contains(page) {
             return false;
         }
@@ -102,6 +117,8 @@ impl FrameTable {
         debug_assert!(self.is_stale(frame), "it was dirty");
         self.unlink(frame);
         self.stale -= 1;
+        // The log still calls the page dirty. Evicting it now would leave that
+        // entry pointing at whatever comes into the frame next.
         let slot = &mut self.slots[frame.index()];
         slot.state = FrameState::Landed;
         FilledFrame::new(frame, slot.fill)
@@ -121,6 +138,8 @@ impl FrameTable {
             self.stale -= 1;
         }
         self.remove(frame);
+        // The frame must not be used again before the log retracts the page: after
+        // a crash the log would still name it as the newest version.
         self.slots[frame.index()].state = FrameState::Leaving;
         true
     }
@@ -128,6 +147,8 @@ impl FrameTable {
     /// Has the log be told that a frame is free whose page was [passed by](Self::pass_by).
     pub(crate) fn retract(&mut self, frame: FrameNo) {
         debug_assert!(self.slots[frame.index()].state == FrameState::Leaving, "nobody finds it");
+        // The log's entry counts as an ordinary outdated one from here on, so the
+        // general path retracts it.
         self.slots[frame.index()].logged = LoggedState::Page;
         self.leaves(frame);
     }
@@ -159,7 +180,7 @@ impl FrameTable {
         self.slots[frame.index()].state == FrameState::Landed
     }
 
-    /// Whether the page of this frame is in it as the members have it, and the log says of it nothing else.
+    /// Returns true if the frame has the page as the members have it, and the log says nothing else.
     pub(crate) fn is_clean(&self, frame: FrameNo) -> bool {
         self.slots[frame.index()].state == FrameState::Clean
     }

@@ -1,5 +1,7 @@
-//! Which frame of a set has a page: chains within the set, of two bytes a frame for what is behind it in its
-//! chain, and two for where a chain begins.
+//! Finds the frame of a set that holds a page.
+//!
+//! Each set has hash chains within itself: two bytes a frame link to the next frame of its chain, and two bytes
+//! a chain name its first frame.
 
 use std::hash::BuildHasher;
 
@@ -26,6 +28,8 @@ impl FrameIndex {
     }
 
     fn chain(&self, base: u32, page: u64) -> usize {
+        // The high half of the hash picks the chain by multiplication, which costs
+        // no division and works for any number of ways.
         let hash = self.hasher.hash_one(page) >> 32;
         base as usize + ((hash * u64::from(self.ways)) >> 32) as usize
     }
@@ -53,6 +57,8 @@ impl FrameIndex {
     /// A page is not found by a frame any more, if it was.
     pub(super) fn remove(&mut self, base: u32, page: u64, frame: u32) {
         let (chain, gone) = (self.chain(base, page), WayNo::new(base, frame));
+        // A frame that is not in its chain is ignored: after a device loss the
+        // chains are cleared while operations still hold frames.
         let behind = self.next[frame as usize];
         if self.first[chain] == gone {
             self.first[chain] = behind;
@@ -70,6 +76,8 @@ impl FrameIndex {
 
     /// No page is found any more.
     pub(super) fn clear(&mut self) {
+        // Links of frames are left as they are: nothing reaches them any more, and
+        // an insert overwrites its own.
         self.first.fill(WayNo::NONE);
     }
 }

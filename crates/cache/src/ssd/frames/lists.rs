@@ -16,6 +16,8 @@ type ListPosition = WayNo;
 impl FrameTable {
     /// The end of a list of a set.
     const fn end(&self, list: SetList) -> ListPosition {
+        // The ends of the lists are numbered behind the frames, so that a list is
+        // circular and no link needs a case of its own.
         WayNo::at(self.ways + list as u32)
     }
 
@@ -44,6 +46,8 @@ impl FrameTable {
     }
 
     pub(super) fn victim(&self, set: u32) -> Option<FrameNo> {
+        // Pinned frames stay on the list, so that a use needs no relinking; the
+        // scan passes them.
         self.of_list(set, SetList::Clean).find(|frame| self.slots[frame.index()].pins == 0)
     }
 
@@ -73,6 +77,8 @@ impl FrameTable {
 
     /// The frame is the most recently used one of its list.
     pub(super) fn link(&mut self, frame: FrameNo, list: SetList) {
+        // One counter for all sets lets pages of different sets be compared by age;
+        // write-back needs that.
         self.uses = self.uses.wrapping_add(1);
         self.slots[frame.index()].used = self.uses;
         self.insert_behind(frame, self.end(list));
@@ -84,6 +90,8 @@ impl FrameTable {
         let oldest = self.links(set, end).newer;
         self.slots[frame.index()].used = if oldest == end {
             // As long ago as the count can tell.
+            // Half the range back: the comparison of wrapping counts still sees it
+            // as older than any other.
             self.uses.wrapping_sub(i32::MAX.cast_unsigned())
         } else {
             self.slots[oldest.of(set * self.ways) as usize].used
@@ -93,6 +101,8 @@ impl FrameTable {
 
     /// A clean frame that is in no list leaves when it would if it had been in it since it was used last.
     pub(super) fn insert_by_use(&mut self, frame: FrameNo) {
+        // A page that was stale keeps the age it had. Cleaning is no use of the
+        // page and must not save it from eviction.
         let used = self.slots[frame.index()].used;
         // The count may have begun anew in between.
         let is_older = |other: &FrameNo| self.slots[other.index()].used.wrapping_sub(used).cast_signed() < 0;

@@ -1,5 +1,7 @@
-//! What the metadata log may say of a frame, where one is kept: which pages came into frames and are to be
-//! told of, and which left theirs, so that the log has to say so before the frame is written.
+//! Tracks what the metadata log may say of each frame.
+//!
+//! It lists the pages that came and are still to be logged, and the pages that left. The log must say that
+//! those left before their frames are written.
 
 use destage_plan::Row;
 
@@ -7,22 +9,22 @@ use super::lists::SetList;
 use super::{FrameNo, FrameState, FrameTable, PageNumber};
 use crate::ssd::log::FrameFact;
 
-/// What the metadata log, or the NVRAM before it, may say of a frame.
+/// Names what the metadata log, or the NVRAM in front of it, may say of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoggedState {
     /// Nothing, or that it is free.
     Nothing,
-    /// That it has the page that it has.
+    /// Says that the frame has its present page.
     Page,
-    /// That it has the page that it has, and that the members have not.
+    /// Says that the frame has its present page, which the members lack.
     Dirty,
     /// Says the same, with the checksum of what should be in it: it has to say something else before that is written over.
     DirtyMarked,
-    /// That it has a page that it has not any more.
+    /// Says that the frame has a page that has left it.
     Left,
 }
 
-/// What is not told yet.
+/// Holds what is still to be logged.
 #[derive(Default)]
 pub(super) struct UnreportedFills {
     /// Pages that came.
@@ -32,6 +34,8 @@ pub(super) struct UnreportedFills {
 }
 
 /// A page that has come into a frame: as long as nothing else was written there, it is in it.
+// The fill number stands for "nothing else was written here since". Comparing
+// numbers replaces a search through pending entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FilledFrame {
     frame: FrameNo,
@@ -47,14 +51,14 @@ impl FilledFrame {
         self.frame
     }
 
-    /// Whether it has come with this fill of its frame.
+    /// Returns true if the page came with this fill of its frame.
     pub(super) const fn is_of(self, fill: u32) -> bool {
         self.fill == fill
     }
 }
 
 impl FrameTable {
-    /// What an operation has filled a frame with, if it is in it now.
+    /// Returns the page that an operation has filled a frame with, if it is still there.
     pub(crate) fn came(&self, frame: FrameNo) -> Option<FilledFrame> {
         let slot = &self.slots[frame.index()];
         (slot.state == FrameState::Clean).then_some(FilledFrame { frame, fill: slot.fill })
@@ -78,6 +82,8 @@ impl FrameTable {
             "it leaves once it is logged as clean"
         );
         if slot.logged == LoggedState::Page {
+            // The entry becomes wrong the moment the frame is given away. It is
+            // listed now, while the old page's number is still known.
             slot.logged = LoggedState::Left;
             let left = (frame, slot.page.get());
             self.untold.as_mut().expect("a log is kept").left.push(left);
@@ -117,6 +123,8 @@ impl FrameTable {
     /// may.
     pub(crate) fn log_page(&mut self, came: FilledFrame) -> Option<(FrameNo, u64)> {
         let slot = &mut self.slots[came.frame.index()];
+        // The flush covered the fill that it was begun for. A frame that was filled
+        // again since must wait for another flush.
         if slot.state != FrameState::Clean || slot.fill != came.fill || slot.logged != LoggedState::Nothing {
             return None;
         }
@@ -124,7 +132,7 @@ impl FrameTable {
         Some((came.frame, slot.page.get()))
     }
 
-    /// Whether the log may say that the frame has a page that it has not any more.
+    /// Returns true if the log may still name a page that has left the frame.
     pub(crate) fn is_left(&self, frame: FrameNo) -> bool {
         self.slots[frame.index()].logged == LoggedState::Left
     }
@@ -137,12 +145,14 @@ impl FrameTable {
         }
         slot.logged = LoggedState::Nothing;
         if slot.state == FrameState::Leaving {
+            // A frame that waited for its entry is usable from here on: after a
+            // crash the log can only say that it is free.
             self.set_free(frame);
             self.note_freed(frame);
         }
     }
 
-    /// What is to be logged of a frame that has been before.
+    /// Returns the entry that the log must repeat for a frame.
     pub(crate) fn fact(&self, frame: FrameNo) -> FrameFact {
         let slot = &self.slots[frame.index()];
         match slot.logged {
@@ -156,6 +166,8 @@ impl FrameTable {
     /// The log says that a frame has a page of a row, the most recently used one; whether it is taken to
     /// have it. If not, it has [left](Self::take_left).
     pub(crate) fn adopt(&mut self, frame: FrameNo, page: u64, row: Option<Row>) -> bool {
+        // Entries of an open intent, or of a log with two entries for a page, are
+        // not believed: `adopt` makes the log retract them instead.
         let fits = row.is_some_and(|row| self.set_of(row) == self.set(frame)) && !self.contains(page);
         self.unset_free(frame);
         let slot = &mut self.slots[frame.index()];
@@ -177,6 +189,8 @@ impl FrameTable {
         *untold = UnreportedFills::default();
         for index in 0..self.len() {
             let slot = &mut self.slots[index as usize];
+            // A lost device's log is void as a whole, which the NVRAM notes. So no
+            // frame has anything to retract.
             slot.logged = LoggedState::Nothing;
             if slot.state == FrameState::Leaving {
                 self.set_free(FrameNo(index));

@@ -47,7 +47,7 @@ enum FrameState {
     Stale,
     /// A page that was dirty, and is written back; clean as soon as the log says so.
     Landed,
-    /// What the parity covers of a page whose newest version is in the partner.
+    /// Holds the version that the parity covers of a page whose newest version is in the partner.
     Covered,
     /// Something else than a page.
     Kept,
@@ -112,9 +112,12 @@ struct ListLinks {
 
 /// The number of a page, or that there is none.
 #[derive(Clone, Copy)]
+// Five bytes instead of eight keep `FrameSlot` at 24 bytes, which a cache holds for
+// each of its pages.
 struct PageNumber([u8; 5]);
 
 impl PageNumber {
+    // The largest number is no page: the cache refuses arrays that would need it.
     const NONE: Self = Self::new(MAX_ARRAY_PAGES);
 
     const fn new(page: u64) -> Self {
@@ -139,13 +142,13 @@ struct FrameSlot {
     pins: u16,
     /// The count of fills when it was filled last.
     fill: u32,
-    /// When it was used last, by the count of uses.
+    /// Is the count of uses when it was used last.
     used: u32,
 }
 
 const _: () = assert!(size_of::<FrameSlot>() == 24);
 
-/// Which page is in which frame.
+/// Maps pages to frames.
 pub(crate) struct FrameTable {
     dev: Dev,
     /// The first page of the device that is a frame.
@@ -166,7 +169,7 @@ pub(crate) struct FrameTable {
     enabled: bool,
     /// Frames with versions of pages that the parity is behind of.
     stale: u32,
-    /// What is not told of what frames have, if a log is kept of it.
+    /// Holds what is not logged of what frames have, if a log is kept.
     untold: Option<UnreportedFills>,
     /// Uses of frames so far, modulo 2^32.
     uses: u32,
@@ -174,7 +177,7 @@ pub(crate) struct FrameTable {
     short: Option<u32>,
     /// Frames that do not hold any more what they did, if that is asked for.
     shed: Option<Vec<FrameNo>>,
-    /// Whether it is asked for which frames became free, and these.
+    /// Is true if the device is to be told which frames became free; the next field lists them.
     tells_freed: bool,
     freed: Vec<FrameNo>,
     /// Keeps the checksums of what was written to the frames.
@@ -210,6 +213,8 @@ impl FrameTable {
         }
         Self {
             dev,
+            // The first pages of the device may belong to the metadata log;
+            // `log_from` moves the frames behind it.
             first: 0,
             sets,
             ways,
@@ -235,6 +240,8 @@ impl FrameTable {
     /// Has the frames begin at a page of the device, and what they hold be logged. They cannot be used before
     /// they are [enabled](Self::enable).
     pub(crate) fn log_from(&mut self, first: u64) {
+        // With a log the frames are unusable until it is replayed or made anew. An
+        // entry that was never retracted could name an overwritten frame.
         (self.first, self.untold, self.enabled) = (first, Some(UnreportedFills::default()), false);
         self.checksums.begin_at(first);
     }
@@ -308,10 +315,12 @@ impl FrameTable {
 
     /// The frame with a page's newest content.
     pub(crate) fn get(&self, page: u64) -> Option<FrameNo> {
+        // A frame that is being filled has no content yet. A reader that found it
+        // would read the previous page.
         self.find(page).filter(|frame| self.slots[frame.index()].state != FrameState::Filling)
     }
 
-    /// Whether a page has a frame, be it that it is still being filled.
+    /// Returns true if a page has a frame, even one that is still being filled.
     pub(crate) fn contains(&self, page: u64) -> bool {
         self.find(page).is_some()
     }
@@ -337,12 +346,16 @@ impl FrameTable {
     /// A frame for a page of a row, to be written by an operation: the one that it has, unless an
     /// operation uses that, else a [fresh](Self::take) one. The page must not be stale.
     pub(crate) fn fill(&mut self, page: u64, row: Row) -> Option<FrameNo> {
+        // A missing device costs speed, never an error: all pages come from the
+        // members.
         if !self.enabled {
             return None;
         }
         if let Some(frame) = self.find(page) {
             let slot = &mut self.slots[frame.index()];
             debug_assert!(slot.state == FrameState::Clean, "the page's claim excludes others that fill it");
+            // An operation that reads the frame must not see it change. The page
+            // gets another frame, and the pinned one is freed when the reader ends.
             if slot.pins == 0 {
                 slot.state = FrameState::Filling;
                 self.begin_fill(frame);
@@ -371,6 +384,8 @@ impl FrameTable {
             return None;
         }
         let Some(frame) = self.first_free(set).or_else(|| self.evict(set)) else {
+            // Cleaning looks at this: only a set that could not give a frame needs
+            // to be cleaned before the thresholds say so.
             self.short = Some(set);
             return None;
         };
@@ -386,7 +401,7 @@ impl FrameTable {
         self.slots[frame.index()].fill = self.fills;
     }
 
-    /// Whether what was written into a frame since an operation began to fill it is on the device.
+    /// Returns true if what was written into a frame since its last fill began is on the device.
     fn is_there(&self, frame: FrameNo) -> bool {
         // The count may have begun anew in between.
         self.enabled && self.slots[frame.index()].fill.wrapping_sub(self.lost).cast_signed() > 0
@@ -397,7 +412,7 @@ impl FrameTable {
         self.short.take()
     }
 
-    /// Whether a frame can be [taken](Self::take_in) in a set.
+    /// Returns true if a frame can be [taken](Self::take_in) in a set.
     pub(crate) fn can_spare(&self, set: u32) -> bool {
         self.enabled && (self.first_free(set).is_some() || self.victim(set).is_some())
     }
@@ -405,6 +420,8 @@ impl FrameTable {
     /// A frame that was taken has something else than a page from now on, which is found by nobody and stays
     /// until it is [discarded](Self::discard); unless the device was lost meanwhile.
     pub(crate) fn keep(&mut self, frame: FrameNo) -> bool {
+        // A device that was lost and replaced while the operation ran has other
+        // content in this frame.
         let there = self.is_there(frame);
         if there {
             self.slots[frame.index()].state = FrameState::Kept;
@@ -412,7 +429,7 @@ impl FrameTable {
         there
     }
 
-    /// Whether an operation fills the frame.
+    /// Returns true if an operation fills the frame.
     pub(crate) fn is_filling(&self, frame: FrameNo) -> bool {
         self.slots[frame.index()].state == FrameState::Filling
     }
@@ -437,6 +454,8 @@ impl FrameTable {
     }
 
     /// The operation that was to fill the frame did not; one that used it is done with it.
+    // The operation may have named one frame as source and another as target; its
+    // end does not say which.
     pub(crate) fn undone(&mut self, frame: FrameNo) {
         if self.slots[frame.index()].state == FrameState::Filling {
             self.release(frame);
@@ -445,7 +464,7 @@ impl FrameTable {
         }
     }
 
-    /// What the cache has of a page that is found by this frame is not to be used any more.
+    /// Stops using what the cache has of a page, which is found by this frame.
     pub(crate) fn forget(&mut self, frame: FrameNo) {
         self.sheds(frame);
         let FrameSlot { state, partner, .. } = self.slots[frame.index()];
@@ -457,6 +476,8 @@ impl FrameTable {
             self.stale -= 1;
         }
         self.slots[frame.index()].partner = WayNo::NONE;
+        // Both frames of a pair go together: the covered version is of no use
+        // without the newest.
         if partner != WayNo::NONE {
             self.stale -= 1;
             self.discard(self.neighbour(frame, partner));
@@ -477,6 +498,8 @@ impl FrameTable {
             return;
         }
         self.enabled = false;
+        // Fills that began before this moment are not on the new device. The count
+        // tells them from later ones without a list of them.
         self.lost = self.fills;
         self.freed.clear();
         self.lose_log();
@@ -494,13 +517,19 @@ impl FrameTable {
     /// on it, if one is kept.
     pub(crate) fn replace(&mut self) {
         self.lose();
+        // Checksums belong to the old device's bytes. Comparing the new device with
+        // them would report rot.
         self.checksums.clear();
+        // Without a log a fresh device can be used at once: it is empty, and
+        // nothing is remembered of it.
         self.enabled = self.untold.is_none();
     }
 
     /// Nobody finds the frame any more; it is free unless an operation uses it.
     pub(crate) fn discard(&mut self, frame: FrameNo) {
         self.leaves(frame);
+        // A reader may still need the bytes. The frame becomes free when the last
+        // of them ends.
         if self.slots[frame.index()].pins > 0 {
             self.slots[frame.index()].state = FrameState::Doomed;
         } else {
@@ -517,6 +546,8 @@ impl FrameTable {
         if matches!(state, FrameState::Clean | FrameState::Filling) {
             self.remove(frame);
         }
+        // The log still names the old page. Until it is retracted the frame must
+        // stay unused, or a crash would revive the entry for other bytes.
         if self.slots[frame.index()].logged == LoggedState::Left {
             self.slots[frame.index()].state = FrameState::Leaving;
         } else {
@@ -592,6 +623,8 @@ impl FrameTable {
 
     /// Frees the frame of the least recently used clean page of a set that no operation uses.
     fn evict(&mut self, set: u32) -> Option<FrameNo> {
+        // Only clean pages are candidates. Stale and dirty ones hold the only copy
+        // of something.
         let frame = self.victim(set)?;
         self.unlink(frame);
         self.remove(frame);

@@ -4,13 +4,13 @@ use super::lists::SetList;
 use super::{FrameNo, FrameSlot, FrameState, FrameTable, WayNo};
 
 impl FrameTable {
-    /// Whether the parity is behind of what the frame holds.
+    /// Returns true if the parity does not cover the newest version of the page in the frame.
     pub(crate) fn is_stale(&self, frame: FrameNo) -> bool {
         self.slots[frame.index()].state == FrameState::Stale
     }
 
-    /// What the parity covers of a page that is stale, which is found by this frame: another frame, or
-    /// this one if nothing newer is in the cache.
+    /// Returns the frame with the version that the parity covers of a stale page: the partner of the frame that
+    /// it is found by. Returns the frame itself if the cache has nothing newer.
     pub(crate) fn covered(&self, frame: FrameNo) -> FrameNo {
         match self.slots[frame.index()].partner {
             WayNo::NONE => frame,
@@ -29,11 +29,13 @@ impl FrameTable {
     /// A frame that is in no list is stale from now on, the most recently used.
     pub(super) fn become_stale(&mut self, frame: FrameNo) {
         self.slots[frame.index()].state = FrameState::Stale;
+        // Stale pages have a list of their own, so eviction never has to skip them
+        // and cleaning finds the oldest at once.
         self.link(frame, SetList::Stale);
         self.stale += 1;
     }
 
-    /// Whether an operation still fills the frame, and what it fills it with is there when that is done.
+    /// Returns true if an operation still fills the frame and its content will be usable when that ends.
     pub(crate) fn is_coming(&self, frame: FrameNo) -> bool {
         self.slots[frame.index()].state == FrameState::Filling && self.is_there(frame)
     }
@@ -56,6 +58,8 @@ impl FrameTable {
     /// A frame that was [taken](Self::take) has the newest version of a stale page that has been found
     /// by another so far. Only the version that the parity covers is kept beside it.
     pub(crate) fn renew(&mut self, stale: FrameNo, fresh: FrameNo) {
+        // The device was lost while the operation wrote to it; the new frame holds
+        // nothing.
         if !self.is_there(fresh) {
             return self.release(fresh);
         }
@@ -66,6 +70,8 @@ impl FrameTable {
             self.slots[stale.index()].state = FrameState::Covered;
             self.way(stale)
         } else {
+            // The previous newest version is covered by nothing and needed by
+            // nobody. Only the one that the parity covers stays.
             self.stale -= 1;
             self.slots[stale.index()].partner = WayNo::NONE;
             self.discard(stale);
@@ -87,6 +93,8 @@ impl FrameTable {
             self.discard(self.neighbour(frame, partner));
         }
         self.become_clean(frame);
+        // The page is now as on the members, so the log may name it; `leavo` logs
+        // no page while it is stale.
         self.came(frame).into_iter().for_each(|came| self.arrives(came));
     }
 
@@ -101,6 +109,8 @@ impl FrameTable {
     /// that the frame has it, nor to be told so of what came before.
     pub(crate) fn cover_made(&mut self, frame: FrameNo) {
         self.become_clean(frame);
+        // The frame holds the old version, and the page exists only together with
+        // its delta. A start would take the frame's bytes for the page.
         self.leaves(frame);
         self.begin_fill(frame);
     }
@@ -109,6 +119,8 @@ impl FrameTable {
     /// reads that.
     pub(crate) fn rewrite(&mut self, frame: FrameNo) -> bool {
         debug_assert!(self.is_clean(frame), "nobody else writes it");
+        // Another operation may be decoding from this frame. Rewriting it would
+        // change the base under the delta.
         let free = self.slots[frame.index()].pins == 0;
         if free {
             self.slots[frame.index()].state = FrameState::Filling;
@@ -119,12 +131,14 @@ impl FrameTable {
         free
     }
 
-    /// It is written, and leaves before all others; unless the device was lost meanwhile.
+    /// Makes a rewritten frame clean and the first to leave, unless the device was lost meanwhile.
     pub(crate) fn rewritten(&mut self, frame: FrameNo) {
         if !self.is_there(frame) {
             return self.release(frame);
         }
         self.slots[frame.index()].state = FrameState::Clean;
+        // It was cleaned because nobody wrote it for long, so it is not worth more
+        // than other clean pages.
         self.make_oldest(frame);
         self.came(frame).into_iter().for_each(|came| self.arrives(came));
     }
@@ -134,13 +148,15 @@ impl FrameTable {
         self.slots[frame.index()].page.get()
     }
 
-    /// What frames hold is of use with something else: it is to be told which of them do not hold it any more.
+    /// Has the table list frames that lose their content, because something else depends on it.
     pub(crate) fn note_shed(&mut self) {
         self.shed = Some(Vec::new());
     }
 
     /// A frame does not hold any more what it did.
     pub(super) fn sheds(&mut self, frame: FrameNo) {
+        // A delta against a clean page's frame dies with the frame's content. `kdd`
+        // drops such deltas when it takes this list.
         if let Some(shed) = &mut self.shed {
             shed.push(frame);
         }

@@ -10,12 +10,13 @@ impl FrameTable {
 
     /// A frame became free. Nothing but a newer entry of the log says of it what it has, and nobody reads it.
     pub(super) fn note_freed(&mut self, frame: FrameNo) {
+        // A lost device needs no trims, and a new one has nothing to trim.
         if self.tells_freed && self.enabled {
             self.freed.push(frame);
         }
     }
 
-    /// Whether frames became free, which may not be so any more.
+    /// Returns true if frames became free; some may have been taken since.
     #[inline]
     pub(crate) const fn has_freed(&self) -> bool {
         !self.freed.is_empty()
