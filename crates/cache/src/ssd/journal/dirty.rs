@@ -1,4 +1,4 @@
-//! What is told of dirty pages, and noted of there being any.
+//! Logs dirty pages, and notes that there may be some.
 
 use destage_plan::{OpId, Out, StepSet};
 
@@ -12,13 +12,15 @@ impl CacheJournal {
         self.start.keep_dirty();
     }
 
-    /// Whether the NVRAM says, and goes on to say, that nothing is dirty.
+    /// Returns true if the NVRAM says, and will go on saying, that nothing is dirty.
     pub(in crate::ssd) const fn is_noted_clean(&self) -> bool {
         self.start.is_noted_clean()
     }
 
-    /// Whether so many entries can be put, some of them of dirty pages.
+    /// Returns true if so many entries can be put, some of them of dirty pages.
     pub(in crate::ssd) const fn can_soil(&self, entries: usize) -> bool {
+        // A dirty entry before the note would be lost silently with the device: a
+        // start without it would not know that anything was dirty.
         self.start.is_noted_dirty() && self.spare.len() >= entries
     }
 
@@ -28,7 +30,7 @@ impl CacheJournal {
         if most < PUTS { most } else { PUTS }
     }
 
-    /// Whether there may be dirty pages: that is noted before any can be told of.
+    /// Sets whether there may be dirty pages. The NVRAM notes it before any of them is logged.
     pub(in crate::ssd) const fn set_dirty(&mut self, dirty: bool) {
         self.start.set_dirty(dirty);
     }
@@ -63,22 +65,22 @@ impl CacheJournal {
         self.start.losses.pages()
     }
 
-    /// Whether the NVRAM says that dirty pages were lost, or is to.
+    /// Returns true if the NVRAM says that dirty pages were lost, or is about to.
     pub(in crate::ssd) fn notes_losses(&self) -> bool {
         self.start.losses.is_any()
     }
 
-    /// Whether it came out since this was asked last that there were dirty pages, and that none is known.
+    /// Returns true once after it turned out that there were dirty pages and none of them is known.
     pub(in crate::ssd) const fn take_unknown(&mut self) -> bool {
         self.start.take_unknown()
     }
 
-    /// What is lost is accepted, and need not be noted any more.
+    /// Accepts the loss of pages, so that it need not be noted any more.
     pub(in crate::ssd) fn accept_loss(&mut self) {
         self.dead.extend(self.start.losses.accept());
     }
 
-    /// Whether a log was read since this was asked last, and the frames have what it names.
+    /// Returns true once after a log was read into the frames.
     pub(in crate::ssd) const fn take_read(&mut self) -> bool {
         self.start.take_read()
     }
@@ -96,6 +98,7 @@ impl CacheJournal {
         let mut entries = Vec::new();
         for (frame, page) in pages {
             let slot = self.spare.pop().expect("the slots were counted");
+            // The checksum is not known yet: the executor fills it in as it writes.
             let fact = FrameFact::Dirty { page, checksum: None };
             entries.push((LogEntry { frame: frame.number(), sequence: log.next_sequence(), fact }, slot));
         }
@@ -110,8 +113,12 @@ impl CacheJournal {
     /// A dirty page is written back. What is in its frame is durable, or has to be made so before that is told.
     pub(in crate::ssd) fn landed(&mut self, came: FilledFrame, durable: bool) {
         if durable {
+            // The list of lost pages must forget this page first. Otherwise a crash
+            // could leave it both clean and lost.
             self.tells.push_back((came, self.start.losses.number()));
         } else {
+            // The write-back read the frame, but what is in the frame may still be
+            // in the device's volatile cache.
             self.landed.push(came);
         }
     }

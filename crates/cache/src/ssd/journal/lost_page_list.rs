@@ -39,6 +39,8 @@ pub(super) struct LostPageList {
     /// Counts those that have ended.
     ended: u64,
     /// Counts the pages that were too many for the slots that a list may take, if they were.
+    // Then the NVRAM says only that something is lost, not what: the list must
+    // leave slots for the log.
     too_many: Option<usize>,
     /// Tells that something that was found of a list is damaged.
     is_damaged: bool,
@@ -67,6 +69,8 @@ impl LostPageList {
     /// Adds pages that are lost.
     pub(super) fn lose(&mut self, pages: impl IntoIterator<Item = u64>) {
         for page in pages {
+            // Only a page that is new to the list changes it, so a page that is
+            // lost twice costs one update.
             if self.pages.insert(page) {
                 self.changed.insert(page);
                 (self.has_come, self.is_new) = (true, true);
@@ -83,6 +87,8 @@ impl LostPageList {
 
     /// Returns the number of the update that tells what has changed until now.
     pub(super) fn number(&self) -> u64 {
+        // Numbers count updates, so a waiting write compares one integer instead of
+        // searching lists.
         self.begun + u64::from(!self.changed.is_empty())
     }
 
@@ -94,6 +100,8 @@ impl LostPageList {
 
     /// Forgets all pages: whatever is found of them is right. Returns slots that are not needed any more.
     pub(super) fn accept(&mut self) -> Vec<NvSlot> {
+        // A restart after this knows of no losses: whoever accepted them takes what
+        // the members have.
         self.pages.clear();
         self.changed.clear();
         (self.has_come, self.is_new, self.too_many, self.is_damaged) = (false, false, None, false);
@@ -139,6 +147,8 @@ impl LostPageList {
     /// Returns what a note says that is made now, with the update if there is one.
     pub(super) fn note(&self) -> LossNote {
         match &self.update {
+            // A page that came after the update was begun is not in it. Until the
+            // next update the NVRAM must not claim that its list is complete.
             _ if self.has_come || self.is_new && self.update.is_none() => LossNote::Unlisted,
             Some(update) => update.note,
             None if self.is_to_be_cleared() => LossNote::None,
@@ -153,6 +163,8 @@ impl LostPageList {
 
     /// Takes that all that was noted is loaded.
     pub(super) fn loaded(&mut self) {
+        // Chunks without the note that completes them come from an update that a
+        // power failure interrupted, or from damage.
         self.is_damaged |= self.noted != LossNote::Listed && !self.chunks.is_empty();
     }
 
@@ -163,6 +175,8 @@ impl LostPageList {
         let pages = u32::from_le_bytes(held.tag[4..8].try_into().expect("four bytes"));
         let chunk = LostChunk { first: number(8), last: number(16), pages: pages.into(), bytes: held.bytes.to_vec() };
         let is_known = held.tag[0] == VERSION && held.tag[2..4] == [0; 2] && !held.is_empty();
+        // A page beyond the array belongs to another array, so nothing of this slot
+        // can be trusted.
         if !is_known || chunk.last >= array_pages {
             return false;
         }
@@ -174,12 +188,16 @@ impl LostPageList {
         }
         self.chunks.push((chunk.first, chunk.last, held.slot));
         self.chunks.sort_unstable_by_key(|chunk| chunk.0);
+        // Chunks ascend and do not overlap; anything else is no list that was
+        // written whole.
         self.chunks.windows(2).all(|pair| pair[0].1 < pair[1].0)
     }
 
     /// Prepares the chunks that take the place of those of which pages came or went, if some did and none are under way, with
     /// so many slots from `take`, which gives none if they are not there. A list may take `most` of them.
     pub(super) fn prepare(&mut self, slot_bytes: u32, most: usize, take: impl FnOnce(usize) -> Vec<NvSlot>) {
+        // One update at a time: the next one replaces chunks that this one has just
+        // put.
         if self.update.is_some() || self.changed.is_empty() {
             return;
         }
@@ -199,9 +217,13 @@ impl LostPageList {
         let kept = self.chunks.len() - replaced.iter().map(Range::len).sum::<usize>();
         let fits = is_tried && kept + chunks.len() <= most;
         if !fits {
+            // A list in part would be taken for the whole one. Without any chunk
+            // the note alone says that pages are lost.
             (replaced, chunks) = (all(), Vec::new());
         }
         let slots = take(chunks.len());
+        // Taking fewer slots than needed would leave a commit that cannot be
+        // planned; the next turn tries again.
         if slots.len() < chunks.len() {
             return;
         }
@@ -210,6 +232,8 @@ impl LostPageList {
             _ if fits => LossNote::Listed,
             _ => LossNote::Unlisted,
         };
+        // An attempt costs an encoding of the whole list. It is repeated only when
+        // half of the pages are gone.
         self.too_many = if fits { None } else { self.too_many.filter(|_| !is_tried).or(Some(self.pages.len())) };
         self.changed.clear();
         self.has_come = false;
@@ -239,6 +263,8 @@ impl LostPageList {
             let src = Buf::Kept(out.bytes(op, &chunk.bytes));
             puts.push(NvPut { slot: *slot, tag: tag(chunk), src, len: chunk.bytes.len() as u32 });
         }
+        // The old chunks are freed in the same commit that puts the new ones, so no
+        // crash leaves both.
         frees.extend(update.replaced.iter().flat_map(|range| &self.chunks[range.clone()]).map(|chunk| chunk.2));
     }
 
@@ -258,6 +284,8 @@ impl LostPageList {
         kept.extend(chunks.into_iter().map(|(chunk, slot)| (chunk.first, chunk.last, slot)));
         kept.sort_unstable_by_key(|chunk| chunk.0);
         self.chunks = kept;
+        // Pages that came since the update was begun are still unknown to the
+        // NVRAM.
         (self.is_new, self.ended) = (self.has_come, self.begun);
         freed
     }

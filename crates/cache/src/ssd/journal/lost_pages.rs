@@ -29,6 +29,8 @@ pub(super) fn encode(pages: impl Iterator<Item = u64>, most: usize) -> Vec<LostC
                 (chunk.last, chunk.pages) = (last, chunk.pages + count);
                 continue;
             }
+            // The run that does not fit begins the next chunk, whose first page is
+            // in the tag and needs no gap.
             chunk.bytes.truncate(before);
         }
         let mut bytes = Vec::new();
@@ -42,10 +44,14 @@ pub(super) fn encode(pages: impl Iterator<Item = u64>, most: usize) -> Vec<LostC
 pub(super) fn decode(chunk: &LostChunk) -> Option<Vec<u64>> {
     let (mut pages, mut bytes, mut next) = (Vec::new(), chunk.bytes.as_slice(), chunk.first);
     while !bytes.is_empty() {
+        // Every length is checked before it is used: the bytes may be damaged, and
+        // a page count of 2^60 must not allocate.
         let gap = take(&mut bytes)?;
         let count = if gap & 1 == 1 { take(&mut bytes)?.checked_add(2)? } else { 1 };
         let first = next.checked_add(gap >> 1)?;
         let end = first.checked_add(count)?;
+        // The count is compared with what the tag promises before the pages are
+        // made, for the same reason.
         if end - 1 > chunk.last || count > chunk.pages.checked_sub(pages.len() as u64)? {
             return None;
         }
@@ -53,6 +59,8 @@ pub(super) fn decode(chunk: &LostChunk) -> Option<Vec<u64>> {
         // There is a page between two runs.
         next = end.saturating_add(1);
     }
+    // Bytes that decode to other pages than the tag names are damage, even if each
+    // number is plausible.
     let is_whole = pages.first() == Some(&chunk.first) && pages.last() == Some(&chunk.last);
     (is_whole && pages.len() as u64 == chunk.pages).then_some(pages)
 }
@@ -84,6 +92,8 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
 
 fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
+    // Nine groups of 7 bits hold 63 bits. A tenth would overflow, and no page
+    // number needs it.
     for shift in (0..63).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;
         *bytes = rest;

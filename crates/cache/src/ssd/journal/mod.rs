@@ -1,32 +1,36 @@
-//! What is in which frame of a cache, kept so that it outlives the power (specs §9.5, §9.7): the metadata
-//! [`log`](super::log) on the SSD, and the entries that wait for it in the NVRAM.
+//! Records which page each frame of a cache holds, so that it outlives a power failure (specs §9.5, §9.7). The
+//! record is the metadata [`log`](super::log) on the SSD and the entries that wait for it in the NVRAM.
 //!
-//! # What is told, and when
+//! # Entries and their time
 //!
-//! * That a page is in a frame: when it has been there for a while, many at once, after a flush of the SSD
-//!   that began when they were there. If the power fails before, the page is not known, and read again.
-//! * That a frame is free: before anything else is written into it ([`FrameClaims`]), and soon.
+//! * A page in a frame: logged some time after it came, many at once, after an SSD flush that began when they
+//!   were there. If power fails before, the page is forgotten and read again.
+//! * A free frame: logged before anything else is written into it ([`FrameClaims`]).
 //!
-//! What is told of so the members have as well. So what must not be is that the log says of a frame
-//! that it has a page which the members have another version of. Whatever changes a page on a member opens
-//! the intent of its row before: what a start finds of a row with an open intent is dropped. And an intent
-//! is [held](CacheJournal::holds) as long as the log says of a frame that it has a page of the row which it has
-//! not any more, and as long as the log of a device that was lost may be believed.
+//! # Invariants
+//!
+//! * The members also have every page that the log calls clean.
+//! * Whatever changes a page on a member opens the intent of its row first. A start drops every page of a row
+//!   with an open intent.
+//! * An intent is [held](CacheJournal::holds) while the log names a page of its row that has left its frame. It
+//!   is also held while the log of a lost device may still be believed.
 //!
 //! # Dirty pages
 //!
-//! A page that is newer than what the members have is told of before it is answered, and when it is durable
-//! in its frame: there would be no other way to know that the frame has it. It is believed whatever intent is
-//! open. So it must not leave its frame, nor may anything else change it, before it is written back and that
-//! is told: it is told as *clean*, once what is in the frame is durable, and then it can leave as others do.
-//! Where there may be dirty pages that is noted as well, before the first of them, until a clean stop has
-//! written all of them back: a start without the device then knows that there were.
+//! * A dirty page is logged before its write is answered, and once it is durable in its frame. Nothing else
+//!   knows that the frame has it.
+//! * A start believes it whatever intents are open. So nothing may change it, and it must not leave its frame,
+//!   before it is written back.
+//! * Then it is logged as *clean*, once its frame is durable, and leaves as others do.
+//! * Before the first dirty page the NVRAM notes that there may be some, until a clean stop has written all
+//!   back. So a start without the device knows of the loss.
 //!
 //! # Lives of a device
 //!
-//! A slot of the NVRAM says whether the log is valid. If the device is lost, it is not, and that is noted
-//! before an intent is cleared. Before another one is used, its log is made anew and then noted as valid.
-//! That dirty pages were lost with one is noted until a start has accepted it.
+//! * A slot of the NVRAM says whether the log is valid.
+//! * A lost device's log is noted as void before an intent is cleared.
+//! * A new device's log is formatted first and noted as valid afterwards.
+//! * A note of lost dirty pages stays until a start has accepted the loss.
 
 mod claims;
 mod dirty;
@@ -52,8 +56,11 @@ use share::{entries, least};
 use start::JournalStart;
 
 /// Entries that are put at once, at most.
+// A commit costs one write of the NVRAM, however many entries it has.
 const PUTS: usize = 64;
 /// Pages that came before the device is flushed for them, and they are told of.
+// Logging late is safe: a page whose entry is lost is read again. So one flush
+// serves 32 pages.
 const ARRIVED: usize = 32;
 
 /// Versions what is noted of the log; in version 1 its pages were not.
@@ -62,7 +69,7 @@ const KIND_ENTRY: u8 = RaidArray::kind_above(2);
 const KIND_STATE: u8 = RaidArray::kind_above(3);
 const KIND_LOST: u8 = RaidArray::kind_above(4);
 
-/// What its own operations are for.
+/// Names what an operation of the journal's own does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum JournalTask {
     /// Reads pages of the log.
@@ -119,7 +126,7 @@ pub(crate) struct CacheJournal {
     /// Frames that are to be logged as free, and those of them that nobody is about to.
     held: HashMap<FrameNo, Row, FixedState>,
     left: Vec<FrameNo>,
-    /// How many of the held are of each row, and rows of which none is any more.
+    /// Counts the held frames of each row; the next field lists rows that have none left.
     rows: HashMap<Row, u32, FixedState>,
     let_go: Vec<Row>,
     /// Pages that are written back, for which the device is to be flushed, and those that can be told of as
@@ -128,7 +135,7 @@ pub(crate) struct CacheJournal {
     tells: VecDeque<(FilledFrame, u64)>,
     /// Lists the dirty pages of which the log is to have the checksums.
     marks: Vec<FilledFrame>,
-    /// What the device is being flushed for, and what it was.
+    /// Is the running flush of the device; the next field holds what the last one made durable.
     flush: Option<DeviceFlush>,
     flushed: Vec<FilledFrame>,
     commit: Option<EntryCommit>,
@@ -142,6 +149,8 @@ pub(crate) struct CacheJournal {
 
 /// Slots of the NVRAM that the journal of a cache of so many pages takes.
 pub(super) const fn slots(pages: u64) -> u32 {
+    // Half of the slots serves entries of the log. The other half holds a list of
+    // lost pages, which may take a quarter, and the list that replaces it.
     if pages < 256 { 4 * pages as u32 + 16 } else { 1_040 }
 }
 
@@ -180,6 +189,8 @@ impl CacheJournal {
 
     fn shape(&self, geometry: &Geometry) -> LogShape {
         let Self { pages, frames, page_bytes, .. } = *self;
+        // At least two pages stay out of use. So no page is overwritten that says
+        // what no other page says.
         let usage_max = (u64::from(pages) * 9 / 10).clamp(1, u64::from(pages) - 2) as u32;
         let usage_max = usage_max.max(least(frames.into(), entries(page_bytes)) as u32 - 2);
         LogShape {
@@ -195,6 +206,7 @@ impl CacheJournal {
     /// Takes note of what left its frame.
     #[inline]
     fn drain(&mut self, frames: &mut FrameTable, geometry: &Geometry) {
+        // Called for each event; the check stays inline and the loop out of line.
         if !frames.left().is_empty() {
             self.note_left(frames, geometry);
         }
@@ -209,7 +221,7 @@ impl CacheJournal {
         }
     }
 
-    /// It is durable that a frame is free.
+    /// Takes note that the log durably calls a frame free.
     fn is_logged(&mut self, frame: FrameNo, frames: &mut FrameTable) {
         frames.left_is_logged(frame);
         let Some(row) = self.held.remove(&frame) else { return };
@@ -226,24 +238,28 @@ impl CacheJournal {
     fn put(&mut self, entry: LogEntry, slot: NvSlot, life: u32) {
         match &mut self.log {
             Some(log) if life == self.life => self.dead.extend(log.put(entry, Some(slot))),
+            // An entry of an earlier life says nothing of the new device. Its slot
+            // is freed with the next commit.
             _ => self.dead.push(slot),
         }
     }
 
-    /// Whether a frame that was taken for an operation may be written by it: if the log has to say first that
-    /// it is free, whether the operation can see to that.
+    /// Returns true if the operation may write a frame that it took. If the log has to say first that the frame
+    /// is free, the operation gets a slot for that entry.
     pub(super) fn claim(&mut self, op: OpId, frame: FrameNo, frames: &mut FrameTable, geometry: &Geometry) -> bool {
         self.drain(frames, geometry);
         if !frames.is_left(frame) {
             return true;
         }
+        // Without a slot the frame cannot be retracted, so the cache does without
+        // this frame rather than wait.
         let Some(slot) = self.spare.pop() else { return false };
         self.left.retain(|other| *other != frame);
         self.claims.add(op, frame, slot);
         true
     }
 
-    /// Whether any frame can be [claimed](Self::claim).
+    /// Returns true if any frame can be [claimed](Self::claim).
     pub(super) fn can_claim(&self) -> bool {
         !self.spare.is_empty()
     }
@@ -273,7 +289,7 @@ impl CacheJournal {
         true
     }
 
-    /// What an operation has claimed and not logged it will not.
+    /// Gives up the claims of an operation that are not logged.
     pub(super) fn unclaim(&mut self, op: OpId, frames: &FrameTable) {
         for (frame, slot) in self.claims.drop_all(op) {
             self.spare.push(slot);
@@ -283,18 +299,20 @@ impl CacheJournal {
         }
     }
 
-    /// Whether the intent of a row has to stay.
+    /// Returns true if the intent of a row must stay open.
     pub(super) fn holds(&self, row: Row, frames: &FrameTable, geometry: &Geometry) -> bool {
+        // `left` is looked at too, since frames may have left since the last drain
+        // of the table.
         let left = |(_, page): &(FrameNo, u64)| row_of(geometry, *page) == row;
         !self.start.is_settled() || self.rows.contains_key(&row) || frames.left().iter().any(left)
     }
 
-    /// Whether requests can be served as far as it is concerned.
+    /// Returns true if the journal lets requests be served.
     pub(super) const fn is_recovered(&self) -> bool {
         self.start.is_settled()
     }
 
-    /// Whether all is told, and in the NVRAM or in the log.
+    /// Returns true if everything is logged, in the NVRAM or on the SSD.
     pub(super) fn is_clean(&self, frames: &FrameTable) -> bool {
         let told = self.held.is_empty() && frames.left().is_empty() && frames.arrived() == 0 && self.flushed.is_empty();
         let told = told && self.landed.is_empty() && self.tells.is_empty() && self.marks.is_empty();
@@ -308,6 +326,8 @@ impl CacheJournal {
     /// Gives back what it does not need any more.
     pub(super) fn settle(&mut self, array: &mut RaidArray, out: &mut Out) {
         self.hurries = array.is_cleaning();
+        // Slots are given back here, where the array is at hand, because completion
+        // handlers have no access to it.
         if !self.freed.is_empty() {
             self.freed.drain(..).for_each(|slot| array.give_slot(slot, out));
         }
@@ -315,8 +335,12 @@ impl CacheJournal {
             self.let_go.drain(..).for_each(|row| array.let_go(row, out));
         }
         if self.start.take_settled() {
+            // Recovery is over: intents that were kept only because the log might
+            // be believed can go now, all at once.
             array.let_all_go(out);
         }
+        // One slot is set aside for the note that voids a log. That note is what
+        // frees all others, so it must never have to wait for one.
         if self.for_note.is_none() {
             self.for_note = array.take_slot();
         }
@@ -359,6 +383,8 @@ impl CacheJournal {
             self.begin_commit(frames, &mut open, out);
         }
         if self.log.is_some() && self.flush.is_none() {
+            // A clean stop has to flush what little came; normal work waits until a
+            // flush is worth its cost.
             let enough = if self.hurries { 1 } else { ARRIVED.min(self.frames as usize / 4).max(1) };
             if frames.arrived() >= enough || !self.landed.is_empty() {
                 let (came, landed) = (frames.take_arrived(), std::mem::take(&mut self.landed));
@@ -385,12 +411,14 @@ impl CacheJournal {
         self.log.as_ref().is_some_and(|log| self.start.is_behind(log.next_page()))
     }
 
-    /// Whether there is anything to be put or freed.
+    /// Returns true if there is anything to put or free.
     fn may_commit(&self) -> bool {
         let told = self.left.is_empty() && self.tells.is_empty() && self.flushed.is_empty() && self.marks.is_empty();
         if told && self.dead.is_empty() && !self.notes_pages() {
             return false;
         }
+        // While a start could believe the lost log none of its slots is freed:
+        // without them the log would name frames by older entries.
         !self.start.is_to_be_void()
     }
 
@@ -406,6 +434,8 @@ impl CacheJournal {
         if self.log.is_some() {
             // Some are left for operations that write frames.
             let most = PUTS.min(self.spare.len().div_ceil(2));
+            // Frames that left come first, since their rows' intents are held until
+            // they are logged.
             let left = self.left.len().min(most);
             told.extend(self.left.drain(..left).map(|frame| (frame, None)));
             while landed.len() < most - left
@@ -419,6 +449,8 @@ impl CacheJournal {
                 told.extend(frames.log_page(came).map(|(frame, page)| (frame, Some(page))));
             }
         }
+        // A commit that only frees is put off until it frees 64 slots, or until
+        // slots or a page of the log are waited for.
         let many = self.hurries || self.spare.len() < PUTS / 4 || self.log.as_ref().is_none_or(MetadataLog::is_full);
         if told.is_empty()
             && landed.is_empty()
@@ -465,6 +497,8 @@ impl CacheJournal {
         match part {
             JournalTask::Commit => self.plan_commit(op, frames, out),
             JournalTask::Flush => {
+                // The device may have been lost since the flush was opened. A flush
+                // of the new one would vouch for pages of the old.
                 if self.flush.as_ref().is_some_and(|flush| flush.life == self.life) && self.log.is_some() {
                     out.step(op, Step::FlushDev { dev: self.dev }, StepSet::EMPTY);
                 }
@@ -473,6 +507,8 @@ impl CacheJournal {
                 if self.page.is_some_and(|(_, life)| life == self.life) && self.log.is_some() {
                     let bytes = out.bytes(op, &self.bytes);
                     let ext = Ext::new(self.dev, self.place.into(), 1);
+                    // FUA: the slots that keep the same entries are freed as soon
+                    // as this write ends.
                     out.step(op, Step::MetaWrite { ext, bytes, fua: true }, StepSet::EMPTY);
                     pages = 1;
                 }
@@ -492,6 +528,8 @@ impl CacheJournal {
             for (frame, page) in std::mem::take(&mut commit.frames) {
                 // A page may have left meanwhile, and another one come.
                 let fact = frames.fact(frame);
+                // The operation was opened earlier than it is planned; only what is
+                // still true is put.
                 let holds = match page {
                     Some(page) => matches!(fact, FrameFact::Clean { page: now, .. } if now == page),
                     None => fact == FrameFact::Free && frames.is_left(frame),
@@ -525,6 +563,8 @@ impl CacheJournal {
                 commit.entries.push((entry, slot));
             }
             for came in std::mem::take(&mut commit.landed) {
+                // Zero is below every update's number, so the entry goes as soon as
+                // there is a slot.
                 if self.spare.is_empty() {
                     self.tells.push_back((came, 0));
                     continue;
@@ -581,6 +621,8 @@ impl CacheJournal {
         if let Some(flush) = self.flush.take_if(|flush| flush.op == op) {
             if flush.life == self.life {
                 self.flushed.extend(flush.came);
+                // A page may be called clean only after the list of lost pages has
+                // dropped it; the number says when that is.
                 let number = self.start.losses.number();
                 self.tells.extend(flush.landed.into_iter().map(|came| (came, number)));
             }
@@ -588,6 +630,8 @@ impl CacheJournal {
         }
         if let Some((_, life)) = self.page.take_if(|page| page.0 == op) {
             if let Some(log) = self.log.as_mut().filter(|_| life == self.life) {
+                // The log asks for the present facts of entries that it writes
+                // again, so the directory is in memory once.
                 log.written(|frame, _| frames.fact(FrameNo::new(frame)), &mut self.dead);
             }
             return true;
@@ -600,7 +644,11 @@ impl CacheJournal {
         if !devs.contains(self.dev) {
             return;
         }
+        // The life is raised first, so that everything in flight for the old device
+        // is recognised when it ends.
         self.life += 1;
+        // Slots that only the lost log needed can go, but not before the log is
+        // noted as void (`is_to_be_void`).
         if let Some(log) = self.log.take() {
             self.dead.extend(log.slots());
         }

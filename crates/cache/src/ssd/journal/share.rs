@@ -1,4 +1,4 @@
-//! What share of a cache its metadata log takes.
+//! Computes the share of a cache that its metadata log takes.
 
 use destage_plan::{ParamSpec, Params, SpecError};
 
@@ -20,6 +20,7 @@ pub(super) const fn entries(page_bytes: u32) -> u32 {
 
 /// Pages of a log for so many frames at least: they fit into those that may be in use, and another page.
 pub(super) const fn least(frames: u64, entries: u32) -> u64 {
+    // Two of the three pages stay out of use (`usage_max`).
     frames.div_ceil(entries as u64) + 3
 }
 
@@ -27,6 +28,8 @@ pub(super) const fn least(frames: u64, entries: u32) -> u64 {
 pub(in crate::ssd) fn log_pages(pages: u64, page_bytes: u32, params: &Params) -> Result<u64, SpecError> {
     let share = params.hundredths(LOG.name, 0..=MOST_SHARE)?;
     let entries = entries(page_bytes);
+    // A page too small for one entry cannot have a log; then nothing is known after
+    // a restart.
     if share == 0 || entries == 0 {
         return Ok(0);
     }
@@ -41,6 +44,8 @@ pub(in crate::ssd) fn log_pages(pages: u64, page_bytes: u32, params: &Params) ->
 /// Bytes of memory for each page of the cache: what is known of a frame's entry, and of which frames the entries
 /// of a log of this share are.
 pub(in crate::ssd) fn bytes_per_page(params: &Params) -> u64 {
+    // The array's page size is not known here, so memory is estimated for pages of
+    // 4 KiB.
     let entries = u64::from(entries(4096));
     let share = params.hundredths(LOG.name, 1..=MOST_SHARE);
     share.map_or(0, |share: u64| 12 + (4 * entries * share).div_ceil(10_000).max(4))

@@ -1,5 +1,4 @@
-//! How a life of a cache with a journal begins, and a life of its device: by reading the log, or by making it
-//! anew.
+//! Starts a life of a cache with a journal, or of its device: reads the log, or formats a new one.
 
 use destage_plan::{Ext, NvHeld, NvPut, NvSlot, OpId, Out, Row, Rows, Step, StepNo, StepSet, Tag};
 use destage_raid::Geometry;
@@ -15,19 +14,20 @@ use crate::ssd::log::{FrameFact, LogEntry, LogFormat, LogReplay, MetadataLog, Re
 /// Bytes of the number of pages in what is noted of the log.
 const PAGES_BYTES: usize = 6;
 /// Pages of the log that are read, or made anew, by one operation.
+// Formatting takes a step for each page, of which an operation has 64.
 const PAGES: u32 = 32;
 
-/// What the NVRAM says of the log.
+/// Names what the NVRAM says of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum NotedLog {
     /// Nothing: the array was just made.
     #[default]
     Nothing,
-    /// It is not to be believed.
+    /// Says that the log must not be believed.
     Void,
-    /// It is.
+    /// Says that the log can be believed.
     Valid,
-    /// It is, and there may be dirty pages.
+    /// Says that the log can be believed and that there may be dirty pages.
     Dirty,
 }
 
@@ -53,7 +53,7 @@ struct StateNote {
     frees: Vec<NvSlot>,
 }
 
-/// What is going on.
+/// Tracks how far the start, or the change of a device, has come.
 #[derive(Default)]
 pub(super) struct JournalStart {
     phase: StartPhase,
@@ -66,7 +66,7 @@ pub(super) struct JournalStart {
     missing: bool,
     /// The device may hold anything.
     must_format: bool,
-    /// What the NVRAM had of the log, and rows with an open intent.
+    /// Holds what the NVRAM had of the log; the next field holds rows with an open intent.
     entries: Vec<(LogEntry, NvSlot)>,
     intents: Vec<Rows>,
     replay: Option<LogReplay>,
@@ -74,9 +74,9 @@ pub(super) struct JournalStart {
     next: u32,
     read: StepSet,
     was_settled: bool,
-    /// Whether the cache may have dirty pages.
+    /// Is true if the cache may have dirty pages by its kind.
     keeps_dirty: bool,
-    /// Whether there may be some.
+    /// Is true if there may be dirty pages now.
     dirty: bool,
     /// Keeps the pages that were lost with a device.
     pub(super) losses: LostPageList,
@@ -89,7 +89,7 @@ pub(super) struct JournalStart {
 }
 
 impl JournalStart {
-    /// Whether nothing that is not to be believed would be at the next start.
+    /// Returns true if the next start would believe nothing that is wrong.
     pub(super) const fn is_settled(&self) -> bool {
         if self.unknown || self.keeps_dirty && !self.losses.is_settled() {
             return false;
@@ -107,15 +107,18 @@ impl JournalStart {
         }
     }
 
-    /// Whether the next start would believe the log of a device that is lost. None of its entries is freed before
-    /// that is so no more: without them it would say of frames what is in them no longer.
+    /// Returns true if the next start would believe the log of a lost device.
     pub(super) const fn is_to_be_void(&self) -> bool {
+        // None of the lost log's slots is freed before it is void. Without them
+        // older entries of the log would name frames by what they held before.
         matches!(self.phase, StartPhase::Lost | StartPhase::Renewing)
             && matches!(self.noted, NotedLog::Valid | NotedLog::Dirty)
     }
 
-    /// Whether it is noted, and stays so, that there may be dirty pages.
+    /// Returns true if the NVRAM says, and goes on saying, that there may be dirty pages.
     pub(super) const fn is_noted_dirty(&self) -> bool {
+        // A note under way may say something else, so the answer is no until it has
+        // ended.
         self.dirty && matches!(self.noted, NotedLog::Dirty) && self.noting.is_none()
     }
 
@@ -127,7 +130,7 @@ impl JournalStart {
         self.keeps_dirty
     }
 
-    /// Whether it is noted, and stays so, that there are none.
+    /// Returns true if the NVRAM says, and goes on saying, that there are none.
     pub(super) const fn is_noted_clean(&self) -> bool {
         !self.dirty && !matches!(self.noted, NotedLog::Dirty) && self.noting.is_none()
     }
@@ -138,6 +141,8 @@ impl JournalStart {
 
     pub(super) fn lost_dirty(&mut self, pages: impl IntoIterator<Item = u64>) {
         self.losses.lose(pages);
+        // The settled state may change with the losses. Recording it here makes
+        // `take_settled` report the next change only.
         self.was_settled = self.is_settled();
     }
 
@@ -171,8 +176,8 @@ impl JournalStart {
         self.was_settled
     }
 
-    /// Whether it has become so since this was asked last. What was noted of a lost device after its loss makes
-    /// that it is so no more.
+    /// Returns true once after the journal became settled. A note about a lost device after its loss unsettles
+    /// it again.
     pub(super) const fn take_settled(&mut self) -> bool {
         let settled = self.is_settled();
         let was_settled = std::mem::replace(&mut self.was_settled, settled);
@@ -183,10 +188,13 @@ impl JournalStart {
     pub(super) fn lose(&mut self) -> Vec<NvSlot> {
         self.must_format = true;
         (self.replay, self.format) = (None, None);
+        // The array has not started yet; what the log says is decided in `started`.
         if self.phase == StartPhase::Before {
             self.missing = true;
             return Vec::new();
         }
+        // The log with the dirty entries was not read to its end. What was dirty is
+        // unknown, and the start must say so.
         self.unknown |= self.phase == StartPhase::Reading && self.noted == NotedLog::Dirty;
         self.phase = StartPhase::Lost;
         self.was_settled = self.is_settled();
@@ -198,7 +206,7 @@ impl JournalStart {
         self.was_settled = self.is_settled();
     }
 
-    /// Whether nothing is to be done.
+    /// Returns true if there is nothing to do.
     #[inline]
     pub(super) fn is_at_rest(&self) -> bool {
         self.phase == StartPhase::Working && !self.has_losses_due() && self.dirty == (self.noted == NotedLog::Dirty)
@@ -219,6 +227,8 @@ impl JournalStart {
             LossNote::Listed => 2,
         };
         tag[2] = match noted {
+            // `Nothing` is written as void: once anything is noted the array is not
+            // just made any more.
             NotedLog::Nothing | NotedLog::Void => 1,
             NotedLog::Valid => 2,
             NotedLog::Dirty => 3,
@@ -258,14 +268,20 @@ impl CacheJournal {
     /// Takes a slot that was in use when this life began; whether it is its own and understood.
     pub(in crate::ssd) fn load(&mut self, held: &NvHeld<'_>) -> bool {
         let NvHeld { slot, ref tag, .. } = *held;
+        // State and entries have tags alone. Bytes beside them are no format of
+        // ours.
         if !held.is_empty() {
             return false;
         }
         let in_use = match tag[0] {
+            // Version 1 had no count of durable pages. It is still read, so arrays
+            // made by it start.
             1 => 4,
             VERSION => 4 + PAGES_BYTES,
             _ => tag.len(),
         };
+        // Unused bytes must be zero, so that a later version's fields are refused
+        // instead of ignored.
         if tag[1] == KIND_STATE && in_use < tag.len() && tag[in_use..].iter().all(|byte| *byte == 0) {
             let noted = match tag[2] {
                 1 => NotedLog::Void,
@@ -283,6 +299,8 @@ impl CacheJournal {
             pages[..in_use - 4].copy_from_slice(&tag[4..in_use]);
             self.start.noted_pages = u64::from_le_bytes(pages);
             self.start.noted = noted;
+            // Two notes at once cannot come from this code: each frees the one
+            // before in its own commit.
             return self.start.slot.replace(slot).is_none();
         }
         let Ok(entry) = LogEntry::from_tag(tag, KIND_ENTRY) else { return false };
@@ -290,7 +308,7 @@ impl CacheJournal {
         true
     }
 
-    /// Whether a slot with this tag is its own.
+    /// Returns true if a slot with this tag is one of the journal's.
     pub(in crate::ssd) const fn is_own(tag: &Tag) -> bool {
         matches!(tag[1], KIND_ENTRY | KIND_STATE)
     }
@@ -308,6 +326,8 @@ impl CacheJournal {
         start.intents = intents.to_vec();
         start.intents.sort_unstable_by_key(|rows| rows.first);
         start.phase = match start.noted {
+            // A device that is missing at the start is a lost one; its log was not
+            // read and may be out of date.
             _ if start.missing => StartPhase::Lost,
             NotedLog::Valid | NotedLog::Dirty => StartPhase::Reading,
             NotedLog::Nothing | NotedLog::Void => StartPhase::Renewing,
@@ -317,6 +337,7 @@ impl CacheJournal {
         start.unknown = start.losses.are_unknown() || start.missing && start.noted == NotedLog::Dirty;
         start.must_format |= start.noted == NotedLog::Void;
         if start.phase != StartPhase::Reading {
+            // Entries of a log that is not read refer to nothing.
             self.dead.extend(std::mem::take(&mut start.entries).into_iter().map(|(_, slot)| slot));
         }
     }
@@ -330,6 +351,8 @@ impl CacheJournal {
         out: &mut Out,
     ) {
         let start = &mut self.start;
+        // One step of the start at a time: each note decides what the next step may
+        // assume.
         if start.op.is_some() {
             return;
         }
@@ -346,6 +369,8 @@ impl CacheJournal {
             (StartPhase::Lost, _) | (StartPhase::Renewing, NotedLog::Valid | NotedLog::Dirty) => {
                 (JournalTask::Note, Some(NotedLog::Void))
             }
+            // A new device may hold an older log of the same array. It is void
+            // until every page of it is overwritten.
             (StartPhase::Renewing, NotedLog::Nothing) if start.must_format => (JournalTask::Note, Some(NotedLog::Void)),
             (StartPhase::Renewing, NotedLog::Void) if start.next < self.pages => (JournalTask::Format, None),
             // What was put for an earlier device is there, or never will be.
@@ -354,6 +379,8 @@ impl CacheJournal {
         };
         debug_assert!(start.phase == StartPhase::Working || !frames.is_enabled(), "there is no log");
         if let Some(noting) = noting {
+            // Without the reserved slot the note waits for a turn; `settle` takes a
+            // slot first thing.
             let Some(slot) = self.for_note.take() else { return };
             let frees = start.slot.into_iter().chain(std::mem::take(&mut self.dead)).collect();
             start.noting = Some(StateNote { noted: noting, losses: start.losses.note(), slot, frees });
@@ -397,6 +424,8 @@ impl CacheJournal {
                     format.page(place, &mut page);
                     let bytes = out.bytes(op, &page);
                     let ext = Ext::new(dev, place.into(), 1);
+                    // FUA, since the note that makes this log valid must not become
+                    // durable before its pages.
                     out.step(op, Step::MetaWrite { ext, bytes, fua: true }, StepSet::EMPTY);
                 }
                 u64::from(count)
@@ -413,6 +442,7 @@ impl CacheJournal {
         let shape = self.shape(geometry);
         let start = &mut self.start;
         start.read = StepSet::EMPTY;
+        // The device was lost while it was read; its pages must not be believed.
         if start.phase != StartPhase::Reading {
             return true;
         }
@@ -440,6 +470,8 @@ impl CacheJournal {
             self.freed.extend(start.losses.noted(losses));
             if noted == NotedLog::Valid && start.phase == StartPhase::Renewing && life == self.life {
                 let log = start.format.take().map_or_else(|| MetadataLog::new(shape), |format| Ok(format.log()));
+                // Only now may frames be used: before this note a crash would have
+                // left no log that describes them.
                 self.work(log.expect("its pages were counted"), frames);
             }
             return true;
@@ -462,6 +494,9 @@ impl CacheJournal {
                     self.replayed(replayed, frames, geometry);
                 } else {
                     self.dead.extend(entries.into_iter().map(|(_, slot)| slot));
+                    // A damaged log costs the cache's content, not the array:
+                    // members have every clean page. Dirty pages are reported as
+                    // unknown.
                     (start.phase, start.next, start.must_format) = (StartPhase::Renewing, 0, true);
                     start.unknown = start.noted == NotedLog::Dirty;
                 }
@@ -478,6 +513,8 @@ impl CacheJournal {
         // In the order in which they came.
         entries.sort_unstable_by_key(|entry| entry.sequence);
         let mut newest: HashMap<u64, u32, FixedState> = HashMap::default();
+        // Two frames may name the same page after a crash between coming and
+        // leaving. The entry with the larger sequence is the page.
         newest.extend(entries.iter().filter_map(|entry| Some((entry.fact.page()?, entry.frame))));
         self.dead.extend(replayed.free);
         self.work(replayed.log, frames);
@@ -489,14 +526,20 @@ impl CacheJournal {
                 let (frame, checksum) = (FrameNo::new(entry.frame), entry.fact.checksum());
                 // It was written since it was lost.
                 self.start.losses.heal(page);
+                // A dirty page that does not fit its set belongs to another
+                // geometry. It cannot be written back, so the start reports unknown
+                // losses.
                 self.start.unknown |= !frames.adopt_dirty(frame, page, frames.set_of(row), checksum);
                 continue;
             }
+            // A row with an open intent may have changed on the members after the
+            // page was logged, so its clean pages are dropped.
             let holds = matches!(entry.fact, FrameFact::Clean { .. }) && is_newest && !self.start.has_intent(row);
             if frames.adopt(FrameNo::new(entry.frame), page, holds.then_some(row)) {
                 frames.keep_checksum(FrameNo::new(entry.frame), entry.fact.checksum());
             }
         }
+        // The memory of intents is needed for replay alone.
         self.start.intents = Vec::new();
         self.start.has_read = true;
     }
