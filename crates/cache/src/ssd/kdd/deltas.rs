@@ -11,7 +11,7 @@ use super::DeltaKey;
 use super::staging::StagingBuffer;
 use super::zone::DeltaZone;
 
-/// What an operation reads.
+/// Identifies something that an operation reads.
 #[derive(Clone, Copy)]
 enum DeltaSource {
     Frame(FrameNo),
@@ -22,7 +22,7 @@ enum DeltaSource {
 pub(super) struct DeltaStore {
     pub(super) staging: StagingBuffer,
     pub(super) zone: DeltaZone,
-    /// What each operation reads.
+    /// Lists what each operation reads.
     named: Vec<Vec<DeltaSource>>,
     /// Operations that read each slot of the NVRAM.
     pins: Vec<u16>,
@@ -35,11 +35,15 @@ impl DeltaStore {
         Self { staging, zone, named: Vec::new(), pins: Vec::new(), dead: Vec::new() }
     }
 
-    /// Where a delta is.
+    /// Returns the place of a delta.
     pub(super) fn get(&self, key: DeltaKey, frames: &FrameTable) -> Option<VersionDelta> {
+        // With `reclaim=free` no page is clean and made of a delta, so the table of
+        // covered deltas does not exist.
         if matches!(key, DeltaKey::Covered(_)) && !self.zone.makes() {
             return None;
         }
+        // Staged deltas come first: a delta that is being packed has both places,
+        // and the NVRAM costs no read of the SSD.
         if let Some(staged) = self.staging.get(key) {
             return Some(VersionDelta { place: DeltaPlace::Nv(staged.slot), offset: 0, len: staged.len });
         }
@@ -47,13 +51,15 @@ impl DeltaStore {
         Some(VersionDelta { place: DeltaPlace::Page(frames.ext(packed.page)), offset: packed.offset, len: packed.len })
     }
 
-    /// Where the newest version of a page is that is kept as it was.
+    /// Returns the source of the newest version of a page that is kept as it was.
     pub(super) fn newest(&self, base: FrameNo, frames: &FrameTable) -> VersionSource {
+        // If the parity covers a made page, that delta is also what makes its
+        // newest version, until a newer one comes.
         let delta = self.get(DeltaKey::Frame(base), frames).or_else(|| self.get(DeltaKey::Covered(base), frames));
         made_of(base, delta, frames)
     }
 
-    /// Where what the parity covers is of a page that is kept as it was.
+    /// Returns the source of the version that the parity covers of a page that is kept as it was.
     pub(super) fn covered_in(&self, base: FrameNo, frames: &FrameTable) -> VersionSource {
         made_of(base, self.get(DeltaKey::Covered(base), frames), frames)
     }
@@ -63,6 +69,8 @@ impl DeltaStore {
     pub(super) fn cover(&mut self, base: FrameNo, frames: &mut FrameTable) -> bool {
         let is_made = self.get(DeltaKey::Frame(base), frames).is_some();
         if is_made {
+            // One delta against the same base takes the place of the other; the
+            // base stays unread and unwritten.
             self.drop_delta(DeltaKey::Covered(base), frames);
             self.staging.rename(DeltaKey::Frame(base), DeltaKey::Covered(base));
             self.zone.cover(base);
@@ -79,13 +87,18 @@ impl DeltaStore {
         self.staging.bytes() < staged
     }
 
-    /// Where what the parity covers is of a page of which there is nothing but a delta, if that.
+    /// Returns the source of the version that the parity covers of a page of which only a delta is kept, if
+    /// any.
     pub(super) fn covered(&self, page: u64, frames: &FrameTable) -> VersionSource {
         let change = self.get(DeltaKey::Page(page), frames);
         match (change, self.zone.is_written(page)) {
+            // With the newest version on its member the delta alone tells what the
+            // parity covers (`VersionSource::Before`).
             (Some(change), true) => VersionSource::Before(change),
             // It was to be written, and was not.
             (None, true) => VersionSource::Member,
+            // Only the parity can tell what it covers: the member may or may not
+            // have been written.
             (_, false) => VersionSource::Parity(change),
         }
     }
@@ -106,6 +119,8 @@ impl DeltaStore {
         let (newest, there) = newest;
         let (buf, read) = fetch(op, change.place, out);
         let dst = out.tmp(op, 1);
+        // A raw delta of a page without a base is the XOR of both versions
+        // (`write_raw`).
         let step = if change.len < out.page_bytes() {
             let delta = Span { buf, offset: change.offset, len: change.len };
             Step::Decode { base: newest, delta, dst }
@@ -118,6 +133,8 @@ impl DeltaStore {
     /// An operation reads a delta, and the page as it was if there is one, with what the parity covers of it.
     pub(super) fn uses(&mut self, op: OpId, key: DeltaKey, frames: &mut FrameTable) {
         if let DeltaKey::Frame(base) = key {
+            // The base is held as well: a delta without the bytes that it was made
+            // against decodes to nothing useful.
             frames.hold(base);
             of(&mut self.named, op).push(DeltaSource::Frame(base));
             if self.zone.makes() {
@@ -177,18 +194,22 @@ impl DeltaStore {
     pub(super) fn take_dead(&mut self, in_memory: bool, into: &mut Vec<NvSlot>) {
         let pins = &self.pins;
         let is_free = |slot: &mut NvSlot| {
+            // A slot that is read may not be freed: its place would be overwritten
+            // by the next delta while the operation decodes.
             slot.is_in_memory() == in_memory && pins.get(slot.place()).is_none_or(|pins| *pins == 0)
         };
         into.extend(self.dead.extract_if(.., is_free));
     }
 
-    /// Whether the first of the slots that hold nothing that is needed is one of memory.
+    /// Returns true if the first slot that holds nothing needed is one of memory.
     pub(super) fn dead_in_memory(&self) -> bool {
         self.dead.first().is_some_and(|slot| slot.is_in_memory())
     }
 
     /// The device is lost.
     pub(super) fn lose(&mut self, frames: &mut FrameTable) {
+        // The NVRAM keeps its bytes, but a delta needs its base from the lost
+        // device.
         self.dead.extend(self.staging.clear());
         self.zone.lose(frames);
     }
@@ -217,7 +238,7 @@ fn made_of(base: FrameNo, delta: Option<VersionDelta>, frames: &FrameTable) -> V
     })
 }
 
-/// Where the bytes of a delta are to be had, and the step that reads them if one does.
+/// Returns the buffer with the bytes of a delta, and the step that reads them if one does.
 fn fetch(op: OpId, place: DeltaPlace, out: &mut Out) -> (Buf, StepSet) {
     match place {
         DeltaPlace::Nv(slot) => (Buf::Nv(slot), StepSet::EMPTY),

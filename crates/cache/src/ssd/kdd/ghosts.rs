@@ -39,6 +39,8 @@ impl GhostList {
         let writes = known.map_or(0, |at| (bucket[at] >> PAGE) as u32) + 1;
         match known {
             Some(at) if writes >= self.admit => {
+                // An admitted page leaves the list. If it is evicted from the cache
+                // it has to earn its place again.
                 bucket[at..].rotate_left(1);
                 bucket[WAYS - 1] = NONE;
                 true

@@ -1,4 +1,5 @@
-//! A page that is written and whose parity is left as it is: where it is as it was, and where its delta goes.
+//! Describes a page that is written while its parity stays stale: the place of its old version, and the
+//! destination of its delta.
 
 use destage_plan::{Buf, Column, NvSlot, OpId, Out, Row, Step, StepSet, Tag};
 use destage_raid::array::RaidArray;
@@ -19,6 +20,7 @@ pub(super) fn tag(page: u64, len: u32, sequence: u64) -> Tag {
     (tag[0], tag[1]) = (VERSION, KIND);
     tag[4..8].copy_from_slice(&len.to_le_bytes());
     tag[8..16].copy_from_slice(&page.to_le_bytes());
+    // A restart ignores the sequence: no staged delta of an earlier life is used.
     tag[16..24].copy_from_slice(&sequence.to_le_bytes());
     tag
 }
@@ -28,12 +30,12 @@ pub(super) fn staged(tag: &Tag) -> Option<u32> {
     (tag[0] == VERSION && tag[1] == KIND).then(|| u32::from_le_bytes([tag[4], tag[5], tag[6], tag[7]]))
 }
 
-/// Where a page is that is written, as it was.
+/// Identifies the place of the old version of a page that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BasePage {
     /// In this frame.
     Frame(FrameNo),
-    /// It comes into this one.
+    /// Fills this frame with the old version.
     Coming(FrameNo),
     /// Nowhere: its delta alone is kept. So often it has been written then.
     Nowhere { writes: u32 },
@@ -44,6 +46,8 @@ impl BasePage {
     pub(super) const fn before(self, page: u64) -> DeltaKey {
         match self {
             Self::Frame(frame) => DeltaKey::Frame(frame),
+            // A page that is only now coming into a frame may have had a delta of
+            // its own before.
             Self::Coming(_) | Self::Nowhere { .. } => DeltaKey::Page(page),
         }
     }
@@ -68,7 +72,7 @@ pub(super) struct WriteHit {
     pub(super) kept: DeltaDestination,
 }
 
-/// Where a delta goes.
+/// Names the destination of a delta.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DeltaDestination {
     Undecided,
@@ -76,7 +80,7 @@ pub(super) enum DeltaDestination {
         slot: NvSlot,
         put: StepSet,
     },
-    /// It is as long as a page, and has one of its own.
+    /// Gets a page of its own, since it is as long as a page.
     Raw {
         page: FrameNo,
         len: u32,
@@ -110,7 +114,7 @@ impl WriteHit {
         }
     }
 
-    /// Whether its delta can be kept: what it belongs to has not been lost since.
+    /// Returns true if the delta can be kept, since what it belongs to has not been lost.
     pub(super) fn is_there(&self, frames: &FrameTable) -> bool {
         match self.base {
             BasePage::Frame(frame) => frames.get(self.page) == Some(frame) && frames.is_stale(frame),
@@ -121,10 +125,12 @@ impl WriteHit {
 }
 
 impl WriteHit {
-    /// Its member may have been written or not. If the page was in no frame, what the parity covers is in the
-    /// parity alone then; a delta makes of it what is newest, if the member is lost.
+    /// Handles a hit whose member may or may not have been written. If the page was in no frame, the parity
+    /// alone has the version that it covers. If the member is lost, the delta makes the newest version from
+    /// that.
     pub(super) fn is_in_doubt(&self, frames: &mut FrameTable, deltas: &mut DeltaStore) {
         let (page, writes) = (DeltaKey::Page(self.page), deltas.zone.writes(self.page));
+        // The old version is in its frame, where the parity's version stays found.
         if let BasePage::Frame(_) = self.base {
             return;
         }
@@ -138,6 +144,8 @@ impl WriteHit {
             frames.undone(frame);
         }
         if let Some(before) = self.before {
+            // A new delta is staged already and takes the place of the old one.
+            // Otherwise the old one is needed again.
             match self.kept {
                 DeltaDestination::Staged { .. } => deltas.zone.release(before, frames),
                 _ => deltas.zone.restore(page, before),
@@ -156,6 +164,8 @@ pub(super) fn read_base(op: OpId, hit: &WriteHit, copies: &CopyCache<ThroughRule
 /// Plans the encoding of a page.
 pub(super) fn encode(op: OpId, hit: &mut WriteHit, old: (Buf, StepSet), new: (Buf, StepSet), out: &mut Out) {
     (hit.old, hit.new, hit.delta) = (old.0, new.0, out.tmp(op, 1));
+    // The executor gives the length of the encoded delta, so the controller plans
+    // without seeing bytes.
     let step = Step::Encode { base: old.0, new: new.0, dst: hit.delta, page: hit.page };
     hit.encode = out.step_notify(op, step, old.1 | new.1);
 }

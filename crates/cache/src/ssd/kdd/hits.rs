@@ -1,12 +1,15 @@
-//! A write whose parity is left as it is: its members are written, and what has changed goes to the staging
-//! buffer (specs §9.4).
+//! Plans a write whose parity stays stale: its members are written, and the delta goes to the staging buffer
+//! (specs §9.4).
 //!
-//! Of pages that the cache has, what is staged is staged when the member is written, not before: until then a
-//! cut leaves a row whose intent is open, and whose parity is made anew from what the members hold. A page that
-//! it has not is [read from its member](DeferredWrites::prepare) first, and its delta staged, and the page written to its
-//! frame if it gets one, before the member is written: else what the parity covers would be nowhere. A delta
-//! that does not fit waits until others are packed, with its claim held; nothing that packing needs waits for a
-//! claim.
+//! Invariants:
+//!
+//! * The delta of a cached page is staged when the member is written, not before. A crash before that leaves a
+//!   row with an open intent, whose parity is recomputed from the members.
+//! * A page that is not cached is [read from its member](DeferredWrites::prepare) first. Its delta is staged,
+//!   and its old version written to a frame if it gets one, before the member is written. Otherwise the version
+//!   that the parity covers would be nowhere.
+//! * A delta that does not fit waits until others are packed, with its claim held. Nothing that packing needs
+//!   waits for a claim.
 
 use std::collections::VecDeque;
 
@@ -30,10 +33,10 @@ use super::zone::PackedDelta;
 #[derive(Default)]
 pub(super) struct DeferredWrite {
     hits: Vec<WriteHit>,
-    /// It is prepared for: the data is written when all is planned, after these steps, and with this page if
-    /// a part of one is written.
+    /// Is set for a write that is prepared for: the data is written once all is planned, after these steps. A
+    /// partial write then writes this merged page.
     prepared: Option<(StepSet, Buf)>,
-    /// Its rows are written.
+    /// Is true once the write's rows are on their members.
     pub(super) written: bool,
     /// A set that had no room for a page of it.
     pub(super) short: Option<u32>,
@@ -42,11 +45,11 @@ pub(super) struct DeferredWrite {
     planned: bool,
 }
 
-/// What is planned next of a write.
+/// Names the next thing to plan for a write.
 pub(super) enum NextPlan {
-    /// Its end: it is done after these steps.
+    /// Ends the write after these steps.
     End(OpId, StepSet),
-    /// What has to be done before its data is written, with this page if a part of one is.
+    /// Does this before the write's data is written, with this merged page if only a part of a page is written.
     Before(OpId, Buf, StepSet),
 }
 
@@ -55,8 +58,9 @@ pub(super) enum NextPlan {
 pub(super) struct DeferredWrites {
     works: Vec<DeferredWrite>,
     /// Those that are not planned to their end, in order.
+    // In order, so that no write waits for ever behind later ones.
     waiting: VecDeque<OpId>,
-    /// Whether one of them has changed since they were last planned.
+    /// Is true if a write has changed since they were last planned.
     changed: bool,
     /// The first that can be planned had no room in the staging buffer then, for this one of its pages.
     stuck: Option<(OpId, usize)>,
@@ -66,6 +70,8 @@ pub(super) struct DeferredWrites {
     /// The slots that deltas are staged in, if these are not the NVRAM's.
     memory: Option<NvSlots>,
     /// Slots that are freed with what is put: not free before.
+    // A slot is free only when the commit that frees it is durable. Until then a
+    // crash would find the old delta in it.
     freeing: Vec<(OpId, StepSet, NvSlot)>,
     /// Slots that are free.
     freed: Vec<NvSlot>,
@@ -76,7 +82,7 @@ pub(super) struct DeferredWrites {
     pub(super) bare: u64,
 }
 
-/// Why a write waits.
+/// Names the reason why a write waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitReason {
     /// Of room in the staging buffer: what is in it must be packed.
@@ -97,7 +103,7 @@ impl DeferredWrites {
         self.works.get(op.index()).is_some_and(|work| !work.hits.is_empty())
     }
 
-    /// Whether a write is prepared for: there is nothing left to be done when its data is written.
+    /// Returns true if a write is prepared for, so that nothing is left to do when its data is written.
     pub(super) fn is_prepared(&self, op: OpId) -> bool {
         self.works.get(op.index()).is_some_and(|work| work.prepared.is_some())
     }
@@ -121,11 +127,13 @@ impl DeferredWrites {
         self.coming += work.hits.iter().filter(|hit| matches!(hit.base, BasePage::Coming(_))).count() as u32;
     }
 
-    /// What was planned will not come about.
+    /// Gives up what was planned for a write.
     pub(super) fn drop_work(&mut self, op: OpId, copies: &mut CopyCache<ThroughRule>, deltas: &mut DeltaStore) {
         let Some(work) = self.works.get_mut(op.index()).filter(|work| !work.hits.is_empty()) else { return };
         for hit in &work.hits {
             if let DeltaDestination::Raw { page, .. } = hit.kept {
+                // Nothing names the page of a raw delta yet, so it can be given
+                // back at once.
                 deltas.zone.give(page, &mut copies.frames);
             }
             hit.is_in_doubt(&mut copies.frames, deltas);
@@ -139,6 +147,8 @@ impl DeferredWrites {
     pub(super) fn released(&mut self, op: OpId) {
         if self.works.get(op.index()).is_some_and(|work| work.prepared.is_some() && !work.written) {
             self.changed = true;
+            // A plan that was dropped after its preparation must not go on to write
+            // the members.
             self.waiting.retain(|other| *other != op);
         }
     }
@@ -172,6 +182,7 @@ impl DeferredWrites {
             let (new, there) = new(hit.page);
             encode(op, hit, (old, read), (new, there), out);
         }
+        // The rest waits for the lengths of the deltas, which the encoding tells.
         self.waits(op);
     }
 
@@ -210,6 +221,7 @@ impl DeferredWrites {
         out: &mut Out,
     ) {
         let work = of(&mut self.works, op);
+        // One commit logs the frames of all pages.
         let logged = copies.plan_claims(op, out);
         let (mut merged, mut run) = (Buf::None, 0..0);
         let mut read = (Buf::None, StepSet::EMPTY);
@@ -223,20 +235,27 @@ impl DeferredWrites {
                 continue;
             }
             copies.counts.write_misses += 1;
+            // Neighbouring missing pages share one read, which saves steps.
             if !run.contains(&index) {
                 let missing = |hit: &&WriteHit| !matches!(hit.base, BasePage::Frame(_));
                 run = index..index + work.hits[index..].iter().take_while(missing).count();
                 let pages = run.len() as u16;
                 let dst = out.tmp(op, pages);
                 let done = array.plan_read(op, hit.page, pages, dst, out);
+                // `may_delay` was checked when the approach was chosen, under the
+                // same claim.
                 read = (dst, done.expect("parity is left alone only while all members are live"));
             }
             let newest = (nth(read.0, (index - run.start) as u16), read.1);
             let old = deltas.take_back(op, hit.page, newest, &mut copies.frames, out);
+            // The old delta is parted with, not dropped: if this write fails it has
+            // to be found again.
             work.hits[index].before = deltas.zone.part(DeltaKey::Page(hit.page));
             let new = match frag.sectors {
                 Some(sectors) => {
                     merged = out.tmp(op, 1);
+                    // The merge takes the newest version. The encoding takes the
+                    // covered one, so the delta spans both writes.
                     let merge = Step::Merge { old: newest.0, new: host, sectors, dst: merged };
                     (merged, out.step(op, merge, newest.1))
                 }
@@ -244,6 +263,8 @@ impl DeferredWrites {
             };
             if let BasePage::Coming(frame) = hit.base {
                 copies.counts.write_fills += 1;
+                // FUA is not needed: after a power failure the row has an open
+                // intent and its cached pages are dropped.
                 let step = Step::Write { ext: copies.frames.ext(frame), src: old.0, fua: false };
                 work.done |= out.step(op, step, old.1 | logged);
             }
@@ -315,12 +336,14 @@ impl DeferredWrites {
     ) -> Result<Option<NextPlan>, WaitReason> {
         match self.stuck {
             None if !self.changed => Ok(None),
+            // Called for every event: without a change, and with the first write
+            // still short of room, there is nothing to try.
             Some(stuck) if !self.changed && self.has_no_room(stuck, deltas, out) => Err(WaitReason::Staging),
             _ => self.plan_first(copies, deltas, array, out),
         }
     }
 
-    /// Whether there is no room in the staging buffer for a page.
+    /// Returns true if the staging buffer has no room for a page's delta.
     fn has_no_room(&self, (op, index): (OpId, usize), deltas: &DeltaStore, out: &Out) -> bool {
         let len = self.works[op.index()].hits[index].len;
         len.is_some_and(|len| !deltas.staging.has_room(len, out.page_bytes()))
@@ -337,11 +360,15 @@ impl DeferredWrites {
         let ready = |work: &DeferredWrite| {
             (work.written || work.prepared.is_some()) && work.hits.iter().all(|hit| hit.len.is_some())
         };
+        // The first that is ready, not the first: a delta whose length is not known
+        // yet must not hold up the others.
         let Some(at) = self.waiting.iter().position(|op| ready(&self.works[op.index()])) else {
             (self.changed, self.stuck) = (false, None);
             return Ok(None);
         };
         let op = self.waiting[at];
+        // Room for this delta is tried first, so that smaller ones behind it cannot
+        // starve it.
         if let Some(stuck) = self.stuck.filter(|(stuck, _)| *stuck == op)
             && self.has_no_room(stuck, deltas, out)
         {
@@ -355,6 +382,8 @@ impl DeferredWrites {
                 let (kept, after) = match self.keep(op, hit, copies, deltas, array, out) {
                     Ok(kept) => kept,
                     Err(short) => {
+                        // Room in staging comes back only by packing, so the next
+                        // call returns early until something changes.
                         if short == WaitReason::Staging {
                             (self.changed, self.stuck) = (false, Some((op, index)));
                         }
@@ -369,6 +398,8 @@ impl DeferredWrites {
         // All that they need is logged in one step: an operation has 64 of them.
         let logged = copies.plan_claims(op, out);
         let work = &mut self.works[op.index()];
+        // A page whose base was lost with the device while its delta was encoded is
+        // left out.
         for hit in &work.hits {
             if let DeltaDestination::Raw { page, .. } = hit.kept
                 && hit.is_there(&copies.frames)
@@ -395,6 +426,8 @@ impl DeferredWrites {
         out: &mut Out,
     ) -> Result<(DeltaDestination, StepSet), WaitReason> {
         let frames = &mut copies.frames;
+        // A write goes on when the device is lost: the member has the data, and its
+        // parity is recomputed.
         if !hit.is_there(frames) {
             return Ok((DeltaDestination::Nowhere, StepSet::EMPTY));
         }
@@ -409,6 +442,8 @@ impl DeferredWrites {
         }
         if is_raw {
             let page = deltas.zone.take(frames).ok_or(WaitReason::Pages)?;
+            // The frame's old page cannot be retracted from the log now; another
+            // slot will be spare later.
             if !copies.claim(op, page) {
                 deltas.zone.give(page, &mut copies.frames);
                 return Err(WaitReason::Slots);
@@ -428,10 +463,14 @@ impl DeferredWrites {
         self.sequence += 1;
         let put = NvPut { slot, tag: tag(hit.page, len, self.sequence), src: hit.delta, len };
         let mut freed = Vec::new();
+        // Dead slots are freed by the same commit that puts the delta, which costs
+        // nothing extra.
         deltas.take_dead(slot.is_in_memory(), &mut freed);
         let (puts, frees) = (out.puts(op, &[put]), out.slots(op, &freed));
         let put = out.step_notify(op, change(slot.is_in_memory(), puts, frees), StepSet::EMPTY);
         self.freeing.extend(freed.into_iter().map(|slot| (op, put, slot)));
+        // Found from now on, though not in its slot yet: reads of it are planned
+        // behind this commit.
         deltas.staging.put(StagedDelta { key: hit.key(), slot, len, settled: false });
         self.staged += 1;
         self.staged_bytes += u64::from(len);
@@ -453,9 +492,13 @@ impl DeferredWrites {
         let frames = &mut copies.frames;
         behind.are_short(work.short);
         for hit in &work.hits {
+            // A new delta is in place, so the one it replaces can go; before that a
+            // failure would need it.
             let there = hit.is_there(frames);
             hit.before.into_iter().for_each(|before| deltas.zone.release(before, frames));
             if let DeltaDestination::Raw { page, len } = hit.kept {
+                // Without a base the raw delta was kept beside the old one until
+                // now.
                 if !matches!(hit.base, BasePage::Frame(_)) {
                     deltas.drop_delta(DeltaKey::Page(hit.page), frames);
                 }
@@ -468,6 +511,8 @@ impl DeferredWrites {
             match hit.base {
                 BasePage::Frame(_) => {}
                 BasePage::Coming(frame) => {
+                    // From here on the frame's base is found, and the page no
+                    // longer depends on its delta alone.
                     deltas.zone.is_not_bare(hit.page);
                     if frames.comes_stale(frame) {
                         behind.has_frame(hit.row, hit.column, frames);
@@ -495,6 +540,7 @@ fn write_raw(
     out: &mut Out,
 ) -> StepSet {
     let (src, ready) = match hit.base {
+        // With the base at hand a raw delta is the new page itself.
         BasePage::Frame(_) | BasePage::Coming(_) => (hit.delta, logged),
         // Alone, the new page would not tell what it was.
         BasePage::Nowhere { .. } => {

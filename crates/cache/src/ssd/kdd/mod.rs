@@ -1,6 +1,6 @@
-//! KDD: a page that is written again is kept as it was, with what has changed; the parity, which covers
-//! what it was, is updated later (specs §9.3, §9.4). Deltas are staged in the NVRAM and packed into pages of
-//! the cache.
+//! Implements KDD: keeps the old version of a rewritten page and a delta to the new one. The parity, which
+//! covers the old version, is updated later (specs §9.3, §9.4). Deltas are staged in the NVRAM and packed into
+//! pages of the cache.
 
 mod deltas;
 mod ghosts;
@@ -43,13 +43,15 @@ const MAX_OLD: u32 = 10;
 /// three steps; and such pages, with those that are clean.
 const MAX_TWICE: u32 = 6;
 const MAX_MADE: u32 = 8;
-/// Where it may, columns of a row and the pages of it that are so made.
+/// Limits the columns of a row, together with its pages that are made of a delta, where the parity may cover
+/// such pages.
 const MAX_READ: u32 = 26;
 /// Pages of a write that is [prepared](DeferredWrites::prepare) for, which takes up to eight steps for each.
 const MAX_PREPARED: usize = 6;
 /// Deltas that are staged before some are packed. No delta is longer than a page, so more pages would never be filled.
 const MAX_STAGED: u64 = 512;
 /// Dead slots that are freed without anything being put.
+// A commit that only frees is worth its write when it frees many.
 const MANY_DEAD: usize = 64;
 
 const STAGING: ParamSpec = ParamSpec {
@@ -78,15 +80,18 @@ const BARE: CacheFigure =
 /// Deltas that a cache of so many pages stages before some are packed: each of another page, which is in it or has
 /// nothing but its delta.
 const fn most_staged(pages: u64) -> u64 {
+    // A page has at most one staged delta, and a cache of n pages knows at most n
+    // pages in frames and n without.
     if 2 * pages < MAX_STAGED { 2 * pages } else { MAX_STAGED }
 }
 
 /// Slots: for what is staged, what is being packed, and what is not freed yet.
 const fn slots(pages: u64) -> u32 {
+    // Three times: staged, being packed, and freed but not durably so.
     3 * most_staged(pages) as u32
 }
 
-/// What operations of its own are for.
+/// Names what an operation of its own does.
 #[derive(Clone, Copy)]
 pub(crate) enum KddTask {
     /// Packs deltas into a page.
@@ -97,12 +102,13 @@ pub(crate) enum KddTask {
     Rewrite,
 }
 
-/// What a delta is found by.
+/// Identifies a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DeltaKey {
     /// The frame with the page as it was: what is newest.
     Frame(FrameNo),
-    /// That frame: what the parity covers, if that is made with a delta, too.
+    /// Identifies the delta to the version that the parity covers, by the same frame, if that version is made
+    /// with one.
     Covered(FrameNo),
     /// The page, if it is in no frame.
     Page(u64),
@@ -120,7 +126,7 @@ pub(crate) struct PageChanges {
     deltas: DeltaStore,
     hits: DeferredWrites,
     rewrites: RewriteQueue,
-    /// What is not needed after a stop is not kept any more.
+    /// Is true while nothing is kept that a stop would make useless.
     stops: bool,
     /// The page that deltas are being packed into, and by whom.
     commit: Option<(OpId, FrameNo)>,
@@ -140,6 +146,8 @@ impl RegisteredCache for Kdd {
                 pages of the SSD, and parity is updated later from them.",
         bytes_per_page,
         nv_slots: |pages, _, params| {
+            // Deltas in memory take no NVRAM slots, so a small NVRAM can serve a
+            // large cache.
             let staged = if in_memory(params).is_ok_and(|it| it) { 0 } else { slots(pages) };
             staged + journal::slots(pages)
         },
@@ -187,6 +195,7 @@ impl PageChanges {
             let settled = |sealed: &SealedDelta| matches!(sealed.staged.key, DeltaKey::Covered(_));
             self.deltas.zone.settle(page, self.deltas.staging.sealed().iter().all(settled));
             let commit = operations.open_own(None, keeps::DeferredTask::Kept(KddTask::Commit), out);
+            // The check of `can_claim` above guarantees a slot.
             copies.claim(commit, page);
             self.commit = Some((commit, page));
             self.commits += 1;
@@ -196,12 +205,16 @@ impl PageChanges {
 
     /// All is to be clean: nothing is to be left in the NVRAM, and what is known in memory alone is of no use later.
     fn stop(&mut self, frames: &mut FrameTable) {
+        // Clean pages that are made with a delta are known in memory alone. After a
+        // restart they would be lost anyway, so a stop frees them.
         let made = |page| frames.get(page).filter(|frame| frames.is_clean(*frame));
         let mut left: Vec<FrameNo> = self.rewrites.give_up().into_iter().filter_map(made).collect();
         left.extend(self.deltas.staging.keys().filter_map(|key| match key {
             DeltaKey::Covered(frame) if frames.is_clean(frame) => Some(frame),
             _ => None,
         }));
+        // A frame may be in both lists. Sorting makes the order of frees
+        // independent of theirs.
         left.sort_unstable();
         left.dedup();
         for frame in left {
@@ -217,6 +230,7 @@ impl PageChanges {
         operations: &mut CacheOperations<keeps::DeferredTask<KddTask>>,
         out: &mut Out,
     ) -> Option<WaitReason> {
+        // Slots go back before writes are planned, so that these can take them.
         self.hits.give_slots(array, out);
         loop {
             match self.hits.plan_next(copies, &mut self.deltas, array, out) {
@@ -241,6 +255,8 @@ impl PageChanges {
         let (parts, dst) = (out.spans(op, &spans), out.tmp(op, 1));
         let packed = out.step(op, Step::Pack { parts, dst }, StepSet::EMPTY);
         let logged = copies.plan_claims(op, out);
+        // If the device is lost meanwhile the page is not written; `committed`
+        // gives the deltas up.
         if copies.frames.is_enabled() {
             copies.counts.delta_writes += 1;
             out.step(op, Step::Write { ext: copies.frames.ext(page), src: dst, fua: false }, packed | logged);
@@ -248,12 +264,14 @@ impl PageChanges {
         out.close(op);
     }
 
-    /// What was sealed is packed, unless the device was lost.
+    /// Records that the sealed deltas are packed, unless the device was lost.
     fn committed(&mut self, page: FrameNo, frames: &mut FrameTable) {
         let kept = frames.keep(page);
         let mut offset = 0;
         for sealed in self.deltas.staging.unseal() {
             let len = sealed.staged.len;
+            // A newer delta came while this one was packed, so these bytes are dead
+            // already.
             if kept && !sealed.superseded {
                 self.deltas.zone.put(sealed.staged.key, PackedDelta { page, offset, len });
             }
@@ -261,6 +279,7 @@ impl PageChanges {
             offset += len;
         }
         self.deltas.zone.settle(page, false);
+        // Every delta in the page may have been superseded while it was written.
         if self.deltas.zone.is_unused(page) {
             self.deltas.zone.give(page, frames);
         }
@@ -277,12 +296,17 @@ impl ParityBase for PageChanges {
     type Part = KddTask;
 
     fn new(frames: &mut FrameTable, columns: u32, params: &Params) -> Result<Self, HostCacheError> {
+        // The smaller of both bounds decides: slots are reserved for this many.
         let most = most_staged(frames.len().into()) as usize;
         let staging = StagingBuffer::new(params.number(STAGING.name, 1..=MAX_STAGED as u32)?, most);
         let reclaim = ReclaimPolicy::new(params)?;
         let makes = reclaim != ReclaimPolicy::Free;
         let (most_old, most_made) = if makes {
+            // Frames that lose their content take deltas of clean pages along, so
+            // the table has to report them.
             frames.note_shed();
+            // Reading all of a row must stay within 64 steps even if each made page
+            // takes three of them.
             let most = MAX_READ.saturating_sub(columns).clamp(1, MAX_MADE);
             (most.min(MAX_TWICE), most)
         } else {
@@ -290,6 +314,8 @@ impl ParityBase for PageChanges {
         };
         let deltas = DeltaStore::new(staging, DeltaZone::new(frames, makes));
         let misses = MissPolicy::new(params)?;
+        // With `misses=delay` the zone counts the writes of pages in no frame
+        // itself.
         let ghosts = (misses.admit > 1 && !misses.delayed).then(|| GhostList::new(frames.len(), misses.admit));
         Ok(Self {
             misses,
@@ -310,6 +336,8 @@ impl ParityBase for PageChanges {
 
     /// Nothing is known of the page that it belongs to.
     fn load(&mut self, held: &NvHeld<'_>) -> bool {
+        // Deltas of an earlier life are useless: intents of their rows are open, so
+        // the parity is recomputed and the pages are dropped.
         let known = hit::staged(&held.tag) == Some(held.len());
         if known {
             self.deltas.bury(held.slot);
@@ -332,11 +360,14 @@ impl ParityBase for PageChanges {
         copies: &mut CopyCache<ThroughRule>,
         behind: &mut StaleRows,
     ) -> Result<(), KeepRefusal> {
+        // Evictions since the last event may have dropped deltas and made room.
         self.deltas.shed(&mut copies.frames);
         let frames = &copies.frames;
         for known in pages {
             let old = behind.get(known.row).map_or(ColumnSet::EMPTY, |stale| stale.columns);
             let others = pages.iter().filter(|other| other.row == known.row && !old.contains(other.column)).count();
+            // Cleaning reads all deltas of a row in one operation, so the row takes
+            // no more than that has steps for.
             if !old.contains(known.column) && old.len() + others as u32 > self.most_old {
                 return Err(KeepRefusal::AsItIs);
             }
@@ -367,12 +398,16 @@ impl ParityBase for PageChanges {
                 return BasePage::Frame(frame);
             }
             let writes = zone.writes(known.page) + 1;
+            // Pages that are written often enough get a frame; one that is written
+            // once costs only its delta.
             if writes >= misses.admit
                 && let Some(frame) = copies.frames.fill(known.page, known.row)
             {
                 if copies.claim(op, frame) {
                     return BasePage::Coming(frame);
                 }
+                // Without an entry slot the page stays without a frame, which is
+                // always correct.
                 copies.frames.undone(frame);
             }
             BasePage::Nowhere { writes }
@@ -386,6 +421,7 @@ impl ParityBase for PageChanges {
                 .map(|(base, known)| WriteHit::new(known.row, known.column, known.page, base)),
         );
         frames().for_each(|frame| copies.frames.done(frame));
+        // The fills above may have evicted pages with deltas.
         self.deltas.shed(&mut copies.frames);
         self.hits.work(op).short = copies.frames.take_short();
         Ok(())
@@ -399,6 +435,8 @@ impl ParityBase for PageChanges {
         frames.contains(page)
             || match &mut self.ghosts {
                 Some(ghosts) => ghosts.admits(page),
+                // A write with parity counts like one with a delta: both are writes
+                // of a page that is not in the cache.
                 None => self.deltas.zone.writes(page) + 1 >= self.misses.admit,
             }
     }
@@ -431,6 +469,7 @@ impl ParityBase for PageChanges {
         }
         let write = stage.planned();
         if self.hits.is_prepared(op) {
+            // Everything was done before the member was written.
             return KeptWrite::After(write.after);
         }
         let new = |page| match write.frag.sectors {
@@ -438,6 +477,7 @@ impl ParityBase for PageChanges {
             None => (write.frag.host((page - write.frag.page) as u16), StepSet::EMPTY),
         };
         self.hits.encode(op, new, copies, out);
+        // The end of the write is planned when the lengths of its deltas are known.
         KeptWrite::Later
     }
 
@@ -491,6 +531,8 @@ impl ParityBase for PageChanges {
         if self.reclaim != ReclaimPolicy::Free {
             self.deltas.shed(&mut copies.frames);
             self.stops = array.is_cleaning();
+            // While the array becomes clean, pages made with deltas are given up
+            // when their parity covers them.
             if self.stops && behind.is_clean() {
                 self.stop(&mut copies.frames);
             }
@@ -498,6 +540,8 @@ impl ParityBase for PageChanges {
         }
         let short = self.turn_writes(copies, array, operations, out);
         let dead = self.deltas.dead();
+        // A commit of its own is only for slots that somebody waits for, for many,
+        // or for an array that is to become idle.
         let due = short == Some(WaitReason::Slots) || dead >= MANY_DEAD || behind.is_clean();
         if dead > 0 && due && self.free.is_none() && array.is_ready() {
             let mut slots = Vec::new();
@@ -513,6 +557,8 @@ impl ParityBase for PageChanges {
         let zone = &self.deltas.zone;
         // A write counts when it is done: its delta is to find room before what it makes due begins.
         let all = (frames.stale() + zone.owed()).saturating_sub(self.hits.written());
+        // Each stale page owns one frame here, its base; deltas share pages, which
+        // `packed` counts.
         ReclaimableFrames { all, of_page: 1, packed: zone.owed(), deltas: zone.owed_of_sets() }
     }
 
@@ -548,6 +594,8 @@ impl ParityBase for PageChanges {
                 return self.deltas.zone.is_not_bare(page);
             }
         };
+        // A page that was just written is newer than its base and delta, which are
+        // of no use any more.
         let stays = self.reclaim != ReclaimPolicy::Free && !written && !self.stops;
         if stays && self.deltas.cover(frame, frames) {
             frames.cover_made(frame);
@@ -589,6 +637,8 @@ impl ParityBase for PageChanges {
     }
 
     fn is_clean(&self) -> bool {
+        // Clean pages that need a staged delta keep the NVRAM in use; a stop waits
+        // until they are gone.
         let made = self.reclaim != ReclaimPolicy::Free
             && !(self.commit.is_none()
                 && self.rewrites.is_idle()

@@ -1,4 +1,4 @@
-//! What can be said of how `kdd` is to go about it, beyond its paper for the most part.
+//! Defines the parameters of `kdd`, most of which go beyond its paper.
 
 use destage_plan::{ParamSpec, Params, SpecError};
 
@@ -41,7 +41,7 @@ pub(super) const STAGED_IN: ParamSpec = ParamSpec {
 /// Stages deltas in memory.
 pub(crate) const IN_MEMORY: (&str, &str) = (STAGED_IN.name, "memory");
 
-/// Whether deltas are staged in memory.
+/// Returns true if deltas are staged in memory.
 pub(super) fn in_memory(params: &Params) -> Result<bool, SpecError> {
     params.choice(STAGED_IN.name, &[("nvram", false), (IN_MEMORY.1, true)])
 }
@@ -60,8 +60,9 @@ pub(super) fn bytes_per_page(params: &Params) -> u64 {
     delayed::bytes_per_page(params) + zone::BYTES_PER_PAGE + misses + made
 }
 
-/// What is tried of these, each with all others as they are unless told otherwise. As many as a multiple of five, with
-/// what never comes in at 3 and 13, so that seeds of old failures do what they did.
+/// Lists the modes that tests try, each with the other parameters at their defaults. Their number is a multiple
+/// of five, and those where nothing is ever admitted are at 3 and 13, so that old failing seeds still
+/// reproduce.
 pub(super) const MODES: &[&[(&str, &str)]] = &[
     &[],
     &[(MISSES.name, "delay")],
@@ -98,10 +99,10 @@ pub(super) const MODES: &[&[(&str, &str)]] = &[
 /// No write is such a one.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// What becomes of writes of pages that are not in the cache.
+/// Decides what happens to writes of pages that are not in the cache.
 #[derive(Clone, Copy)]
 pub(super) struct MissPolicy {
-    /// Their parity is left for later, too.
+    /// Is true if their parity stays stale as well.
     pub(super) delayed: bool,
     /// The write at which a page is admitted.
     pub(super) admit: u32,
@@ -122,14 +123,14 @@ impl MissPolicy {
     }
 }
 
-/// What becomes of a page that is kept as it was when the parity covers its newest version.
+/// Decides what happens to a page kept as base and delta once the parity covers its newest version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReclaimPolicy {
-    /// Its frame is free (scheme 2 of specs §9.6).
+    /// Frees its frame (scheme 2 of specs §9.6).
     Free,
-    /// It is written there as it is (scheme 1).
+    /// Writes the newest version to its frame (scheme 1).
     Rewrite,
-    /// It stays so, with its delta, and is clean.
+    /// Keeps the base and its delta; the page is clean.
     Keep,
 }
 

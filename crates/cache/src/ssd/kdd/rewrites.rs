@@ -1,9 +1,12 @@
-//! Pages that the parity has caught up with are written to their frames as they are (scheme 1 of specs §9.6).
+//! Writes pages whose parity was updated to their frames as they are now (scheme 1 of specs §9.6).
 //!
-//! Until that is done a page is what it was and its delta, and clean: it is read so, may leave, and what is written of
-//! it meanwhile has a newer delta against what it was. Nobody writes it while its frame is written, which the claim
-//! sees to, and nobody reads the frame: it is *filled*, and the member has the page. What cannot be rewritten at once
-//! is free, so that nothing has to wait for a rewriting.
+//! Invariants:
+//!
+//! * Until the write is done the page consists of its base and a delta, and is clean. It is read so, may be
+//!   evicted, and a newer delta refers to the same base.
+//! * The operation's claim keeps others from writing the page, and nobody reads the frame: it is *filled*, and
+//!   the member has the page.
+//! * A page that cannot be rewritten at once is freed, so nothing waits for a rewrite.
 
 use std::collections::VecDeque;
 
@@ -19,13 +22,14 @@ use super::{DeltaKey, KddTask};
 use crate::CacheOperations;
 
 /// Pages that are written at the same time.
+// Rewrites run beside host requests, so they are few at a time.
 const CONCURRENT: usize = 8;
 
 /// A page that is being written.
 struct PageRewrite {
     op: OpId,
     page: u64,
-    /// Its frame, as soon as that is being written.
+    /// Is the frame, from the moment it is being written.
     frame: Option<FrameNo>,
 }
 
@@ -42,7 +46,7 @@ impl RewriteQueue {
         self.due.push_back(page);
     }
 
-    /// Whether nothing is to be done, nor being done.
+    /// Returns true if nothing is queued or running.
     pub(super) fn is_idle(&self) -> bool {
         self.due.is_empty() && self.works.is_empty()
     }
@@ -64,10 +68,13 @@ impl RewriteQueue {
         while self.works.len() < CONCURRENT
             && let Some(page) = self.due.pop_front()
         {
+            // It was evicted, or written again, since it was queued.
             if made_in(page, frames, deltas).is_none() {
                 continue;
             }
             let place = geometry.locate(page);
+            // A read claim: it excludes writers of the page, and other readers need
+            // not wait.
             let (r, w) = (ColumnSet::one(place.column), ColumnSet::EMPTY);
             let claim = Claim { stripe: place.stripe, first: place.row_in_chunk, rows: 1, r, w };
             let op = operations.open_own(Some(claim), keeps::DeferredTask::Kept(KddTask::Rewrite), out);
@@ -91,10 +98,14 @@ impl RewriteQueue {
                 work.frame = Some(frame);
                 let (page, logged) = (out.tmp(op, 1), copies.plan_claims(op, out));
                 let made = deltas.read(op, frame, page, &mut copies.frames, out);
+                // No FUA: the member has the page, so losing this write costs a
+                // read.
                 let step = Step::Write { ext: copies.frames.ext(frame), src: page, fua: false };
                 out.step(op, step, made | logged);
                 copies.counts.clean_writes += 1;
             } else {
+                // The log cannot be told now. The page is dropped instead of
+                // waiting for a slot.
                 deltas.drop_delta(DeltaKey::Covered(frame), &mut copies.frames);
                 copies.frames.undone(frame);
             }
@@ -102,7 +113,7 @@ impl RewriteQueue {
         out.close(op);
     }
 
-    /// What was planned of an operation will not come about; it is planned anew, or ends.
+    /// Gives up what was planned for an operation, which is planned anew or ends.
     pub(super) fn drop_work(&mut self, op: OpId, frames: &mut FrameTable, deltas: &mut DeltaStore) {
         let work = self.works.iter_mut().find(|work| work.op == op);
         if let Some(frame) = work.and_then(|work| work.frame.take()) {

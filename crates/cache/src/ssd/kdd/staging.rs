@@ -15,7 +15,7 @@ pub(super) struct StagedDelta {
     pub(super) slot: NvSlot,
     /// Bytes.
     pub(super) len: u32,
-    /// It is in the slot.
+    /// Is true once the delta is in its slot.
     pub(super) settled: bool,
 }
 
@@ -45,13 +45,16 @@ impl StagingBuffer {
 
     /// The delta of a page.
     pub(super) fn get(&self, key: DeltaKey) -> Option<&StagedDelta> {
+        // A superseded delta is still in its slot, but nobody may find it.
         let sealed = self.sealed.iter().filter(|sealed| !sealed.superseded).map(|sealed| &sealed.staged);
         self.open.iter().chain(sealed).find(|staged| staged.key == key)
     }
 
-    /// Whether there is room for a delta, with pages of so many bytes.
+    /// Returns true if there is room for a delta, with pages of so many bytes.
     pub(super) fn has_room(&self, len: u32, page: u32) -> bool {
         let capacity = u64::from(self.pages) * u64::from(page);
+        // The number is bounded as well as the bytes: every delta takes a slot,
+        // however short it is.
         self.bytes + u64::from(len) <= capacity && self.open.len() < self.most
     }
 
@@ -95,6 +98,8 @@ impl StagingBuffer {
             return Some(staged.slot);
         }
         let mut sealed = self.sealed.iter_mut().filter(|sealed| sealed.staged.key == key);
+        // Its bytes are on their way into the page. It is only marked, and its slot
+        // is freed with the others.
         if let Some(sealed) = sealed.find(|sealed| !sealed.superseded) {
             sealed.superseded = true;
         }
@@ -105,6 +110,7 @@ impl StagingBuffer {
     pub(super) fn seal(&mut self, page: u32) -> bool {
         debug_assert!(self.sealed.is_empty(), "they are packed one page after the other");
         let mut bytes = 0;
+        // The oldest leave first, so that no delta stays staged for ever.
         while let Some(staged) = self.open.front().filter(|staged| staged.settled && bytes + staged.len <= page) {
             bytes += staged.len;
             self.sealed.push(SealedDelta { staged: *staged, superseded: false });
@@ -114,23 +120,25 @@ impl StagingBuffer {
         bytes > 0
     }
 
-    /// Whether the oldest delta is in its slot.
+    /// Returns true if the oldest delta is in its slot and none are being packed.
     pub(super) fn can_seal(&self) -> bool {
         self.sealed.is_empty() && self.open.front().is_some_and(|staged| staged.settled)
     }
 
-    /// What is being packed, in the order in which it lies in the page.
+    /// Returns the deltas that are being packed, in their order in the page.
     pub(super) fn sealed(&self) -> &[SealedDelta] {
         &self.sealed
     }
 
-    /// What was being packed is, or will not be.
+    /// Takes the deltas that were being packed, whether or not that succeeded.
     pub(super) fn unseal(&mut self) -> Vec<SealedDelta> {
         std::mem::take(&mut self.sealed)
     }
 
     /// Nothing is staged any more; the slots, but for those of what is being packed.
     pub(super) fn clear(&mut self) -> impl Iterator<Item = NvSlot> {
+        // The slots of sealed deltas are read by the packing operation until that
+        // ends.
         self.bytes = 0;
         self.sealed.iter_mut().for_each(|sealed| sealed.superseded = true);
         std::mem::take(&mut self.open).into_iter().map(|staged| staged.slot)

@@ -1,6 +1,7 @@
-//! Where packed deltas are: of each page of deltas how many are still needed, of each old page where its
-//! delta lies (DEZ, specs §9.3). Of a page that the cache has a delta of and nothing else it is known how
-//! often it has been written.
+//! Maps packed deltas (DEZ, specs §9.3).
+//!
+//! It counts the deltas in each page of deltas that are still needed, and finds the delta of each old page. For
+//! pages of which the cache has only a delta it counts the writes.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -31,12 +32,13 @@ pub(super) const BYTES_PER_PAGE: u64 = 10;
 /// Bytes for each page of the cache that it takes that the parity may cover what is made with a delta.
 pub(super) const BYTES_MADE: u64 = 10;
 
+// No frame has this number: a cache has at most 2^31.
 const NOWHERE: ZoneEntry = ZoneEntry { page: u32::MAX, offset: 0, len: 0 };
 
 /// A page of which the cache has a delta and nothing else.
 #[derive(Clone, Copy)]
 struct DeltaOnlyPage {
-    /// Where the delta is packed, if it is.
+    /// Is the place of the delta, if it is packed.
     place: ZoneEntry,
     /// Writes of the page since it came.
     writes: u32,
@@ -74,6 +76,8 @@ impl DeltaZone {
         let of_set = vec![0; frames.sets() as usize];
         Self {
             places: vec![NOWHERE; count],
+            // Only where the parity may cover made pages; other caches save the
+            // memory.
             covered: vec![NOWHERE; if makes { count } else { 0 }],
             bare: HashMap::default(),
             valid: vec![0; count],
@@ -87,7 +91,7 @@ impl DeltaZone {
         }
     }
 
-    /// Whether the parity may cover what is made with a delta.
+    /// Returns true if the parity may cover pages that are made with a delta.
     pub(super) const fn makes(&self) -> bool {
         !self.covered.is_empty()
     }
@@ -112,7 +116,7 @@ impl DeltaZone {
         self.bare.len()
     }
 
-    /// How often a page has been written of which there is nothing but a delta; not at all if there is none.
+    /// Returns how often a page with only a delta has been written; 0 if there is none.
     pub(super) fn writes(&self, page: u64) -> u32 {
         self.bare.get(&page).map_or(0, |bare| bare.writes)
     }
@@ -128,7 +132,7 @@ impl DeltaZone {
         self.bare.get_mut(&page).into_iter().for_each(|bare| bare.written = true);
     }
 
-    /// Whether there is nothing of a page but a delta, and the page is written.
+    /// Returns true if the page has only a delta and is on its member.
     pub(super) fn is_written(&self, page: u64) -> bool {
         self.bare.get(&page).is_some_and(|bare| bare.written)
     }
@@ -147,7 +151,7 @@ impl DeltaZone {
         }
     }
 
-    /// Where a delta is.
+    /// Returns the place of a packed delta.
     pub(super) fn get(&self, key: DeltaKey) -> Option<PackedDelta> {
         let entry = match key {
             DeltaKey::Frame(base) => self.places[base.index()],
@@ -160,6 +164,8 @@ impl DeltaZone {
     }
 
     /// A frame for a page of deltas: in the set that has fewest of them and can spare one.
+    // Pages of deltas are spread over the sets. A set full of them could hold no
+    // pages of its own.
     pub(super) fn take(&mut self, frames: &mut FrameTable) -> Option<FrameNo> {
         let mut best: Option<u32> = None;
         for (set, count) in (0..).zip(&self.of_set) {
@@ -193,6 +199,8 @@ impl DeltaZone {
 
     /// The parity covers from now on what is made with a delta.
     pub(super) fn cover(&mut self, base: FrameNo) {
+        // The delta stays where it is and changes its meaning only, so nothing is
+        // written.
         if let Some(packed) = self.part(DeltaKey::Frame(base)) {
             self.restore(DeltaKey::Covered(base), packed);
             self.recount(packed.page, 0, -1);
@@ -203,6 +211,8 @@ impl DeltaZone {
     fn recount(&mut self, page: FrameNo, valid: i16, late: i16) {
         self.change(page, |zone| {
             let index = page.index();
+            // `wrapping_add_signed` takes a delta both ways; the counts never wrap,
+            // since each delta is counted once.
             zone.valid[index] = zone.valid[index].wrapping_add_signed(valid);
             if let Some(all) = zone.late.get_mut(index) {
                 *all = all.wrapping_add_signed(late);
@@ -223,13 +233,15 @@ impl DeltaZone {
         self.owed_of_set[set] = self.owed_of_set[set] + u32::from(is_owed) - u32::from(was_owed);
     }
 
-    /// Whether cleaning may free a page of deltas.
+    /// Returns true if cleaning may free a page of deltas.
     fn is_owed(&self, page: FrameNo) -> bool {
+        // Without the count of late deltas every page of deltas is reclaimable:
+        // cleaning makes all of its deltas useless.
         let late = || self.late.get(page.index()).is_none_or(|late| *late > 0);
         late() || self.is_unused(page) && self.settled != Some(page)
     }
 
-    /// Whether nothing of a page of deltas is needed.
+    /// Returns true if nothing in a page of deltas is needed.
     pub(super) fn is_unused(&self, page: FrameNo) -> bool {
         self.valid[page.index()] == 0
     }
@@ -262,6 +274,8 @@ impl DeltaZone {
 
     fn release_of(&mut self, packed: PackedDelta, late: i16, frames: &mut FrameTable) {
         self.recount(packed.page, -1, -late);
+        // A page of deltas is freed by its last delta; there is no collector that
+        // moves live ones.
         if self.is_unused(packed.page) {
             self.give(packed.page, frames);
         }
