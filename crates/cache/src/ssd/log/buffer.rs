@@ -22,14 +22,16 @@ enum EntryList {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitingEntry {
     pub(super) entry: LogEntry,
-    /// Where it, or an older one of its frame, is durable meanwhile.
+    /// Is the slot in which the entry, or an older one of its frame, is durable meanwhile.
     pub(super) slot: Option<NvSlot>,
     pub(super) due: bool,
-    /// It was in the log before, and nothing has changed since.
+    /// Is true if the entry was in the log before and has not changed since.
     pub(super) again: bool,
 }
 
 #[derive(Debug)]
+// Nodes are linked by number in one vector, so waiting entries cost no allocation
+// each.
 struct EntryNode {
     waiting: WaitingEntry,
     /// The commit that puts the frame's next entry frees the slot.
@@ -49,6 +51,8 @@ struct ListEnds {
 #[derive(Debug)]
 pub(super) struct LogBuffer {
     nodes: Vec<EntryNode>,
+    // Numbers that left are used again: the vector never grows beyond the most that
+    // ever waited.
     spare: Vec<u32>,
     lines: [ListEnds; 2],
     promised: u32,
@@ -60,22 +64,22 @@ impl LogBuffer {
         Self { nodes: Vec::new(), spare: Vec::new(), lines: [empty; 2], promised: 0 }
     }
 
-    /// How many there are.
+    /// Counts the waiting entries.
     pub(super) const fn len(&self) -> u32 {
         self.lines[0].len + self.lines[1].len
     }
 
-    /// How many of them can be written now.
+    /// Counts the entries that can be written now.
     pub(super) const fn ready(&self) -> u32 {
         self.len() - self.promised
     }
 
-    /// How many must be in the next page.
+    /// Counts the entries that must be in the next page.
     pub(super) const fn due(&self) -> u32 {
         self.lines[EntryList::Due as usize].len
     }
 
-    /// How many of the next `entries` to be written were in the log before.
+    /// Counts those of the next `entries` to be written that were in the log before.
     pub(super) fn again(&self, entries: usize) -> usize {
         self.next(entries).filter(|number| self.nodes[*number as usize].waiting.again).count()
     }
@@ -97,6 +101,8 @@ impl LogBuffer {
     /// A newer entry takes the place of one. The slot that is not needed any more.
     pub(super) fn replace(&mut self, number: u32, entry: LogEntry, slot: Option<NvSlot>) -> Option<NvSlot> {
         let node = &mut self.nodes[number as usize];
+        // The commit that freed the old slot must have put the new entry into one.
+        // Otherwise the frame would have no durable entry.
         assert!(!node.promised || slot.is_some(), "the slot of frame {} was to be freed for another", entry.frame);
         node.waiting.entry = entry;
         node.waiting.again = false;
@@ -105,6 +111,8 @@ impl LogBuffer {
         let replaced = node.waiting.slot.replace(slot);
         let promised = std::mem::take(&mut node.promised);
         self.promised -= u32::from(promised);
+        // With a slot the entry is durable in the NVRAM, so the next page need not
+        // have it any more.
         if self.nodes[number as usize].waiting.due {
             // The NVRAM has it now. It was the first to go, and is so among the others.
             self.unlink(number);
@@ -118,6 +126,8 @@ impl LogBuffer {
     /// then.
     pub(super) fn promise(&mut self, number: u32) -> Option<NvSlot> {
         let node = &mut self.nodes[number as usize];
+        // Only one commit can free a slot; a second one would free whatever has
+        // taken its place.
         let slot = node.waiting.slot.filter(|_| !node.promised)?;
         node.promised = true;
         self.promised += 1;
@@ -141,10 +151,12 @@ impl LogBuffer {
         None
     }
 
-    /// Whether the page of the log with an older entry of the frame can be written over only once
-    /// this one is in the log.
+    /// Returns true if the log's page with an older entry of the frame can be overwritten only once this one is
+    /// in the log.
     pub(super) fn must_hurry(&self, number: u32) -> bool {
         let WaitingEntry { slot, due, .. } = self.nodes[number as usize].waiting;
+        // Without a slot the old page of the log is the only durable word about
+        // this frame.
         slot.is_none() && !due
     }
 
@@ -160,6 +172,8 @@ impl LogBuffer {
         let mut number = self.first();
         while number != NONE && taken.len() < entries {
             let after = self.after(number);
+            // A promised entry is about to be replaced by a newer one of its frame,
+            // so writing it would waste its place.
             if !self.nodes[number as usize].promised {
                 self.unlink(number);
                 taken.push(self.nodes[number as usize].waiting);
@@ -183,6 +197,8 @@ impl LogBuffer {
     fn next(&self, entries: usize) -> impl Iterator<Item = u32> {
         let all = std::iter::successors(Some(self.first()), |number| Some(self.after(*number)));
         let all = all.take_while(|number| *number != NONE);
+        // The same order as `take`, since `again` must judge the page that would be
+        // written.
         all.filter(|number| !self.nodes[*number as usize].promised).take(entries)
     }
 

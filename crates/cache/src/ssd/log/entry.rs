@@ -41,14 +41,14 @@ const LOW_BITS: u32 = 24;
 /// Marks, behind the high bits of a checksum, that there is one.
 const HAS_CHECKSUM: u16 = 1 << 8;
 
-/// Where a delta lies in the cache.
+/// Identifies the bytes of a delta in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeltaPlace {
     /// The frame, of the delta zone.
     pub frame: u32,
-    /// Its first byte in the frame.
+    /// Is the offset of the first byte in the frame.
     pub offset: u16,
-    /// Its bytes: 1 to 4,096.
+    /// Is the length in bytes, 1 to 4,096.
     pub len: u16,
 }
 
@@ -59,34 +59,34 @@ impl DeltaPlace {
     }
 }
 
-/// What is in a frame.
+/// Tells what is in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FrameFact {
     /// Nothing, or deltas: the frame is no page's.
     Free,
     /// A page as the array has it.
     Clean {
-        /// Which.
+        /// Is the page of the array.
         page: u64,
         /// Gives the checksum of what is in the frame; none if nobody knew it.
         checksum: Option<PageChecksum>,
     },
     /// A page as its row's parity has it, which is not as it is.
     Old {
-        /// Which.
+        /// Is the page of the array.
         page: u64,
-        /// What has changed. It is elsewhere if it is not said here: in the NVRAM, or in another
-        /// frame as a whole page ([`New`](Self::New)).
+        /// Is the place of the delta. If none, the delta is elsewhere: in the NVRAM, or in another frame as a
+        /// whole page ([`New`](Self::New)).
         delta: Option<DeltaPlace>,
     },
     /// A page that is newer than its row's parity, whose [old](Self::Old) version is another frame's.
     New {
-        /// Which.
+        /// Is the page of the array.
         page: u64,
     },
     /// A page that is newer than the array's.
     Dirty {
-        /// Which.
+        /// Is the page of the array.
         page: u64,
         /// Gives the checksum of what is in the frame; none if that may have been written over since.
         checksum: Option<PageChecksum>,
@@ -104,7 +104,7 @@ impl FrameFact {
         }
     }
 
-    /// Where its delta lies, if it has one in the cache.
+    /// Returns the place of the delta, if the page has one in the cache.
     pub const fn delta(self) -> Option<DeltaPlace> {
         match self {
             Self::Old { delta, .. } => delta,
@@ -130,17 +130,16 @@ impl FrameFact {
     }
 }
 
-/// What is in a frame, and since when: of two entries of a frame the one with the larger sequence
-/// holds, wherever they are.
+/// Tells what is in a frame and since when. Of two entries of a frame the one with the larger sequence holds,
+/// wherever they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogEntry {
     /// Of which frame.
     pub frame: u32,
-    /// When it became so: the sequence belongs to the fact and stays with it when its entry is
-    /// written again. An old page whose delta is packed has the sequence at which that delta was
-    /// staged.
+    /// Is the sequence at which the fact became true. It belongs to the fact and stays with it when the entry
+    /// is written again. An old page with a packed delta has the sequence at which that delta was staged.
     pub sequence: u64,
-    /// What is in it.
+    /// Tells what is in the frame.
     pub fact: FrameFact,
 }
 
@@ -162,9 +161,9 @@ pub enum EntryError {
     /// There is no delta, and yet a place of one.
     #[error("it has no delta, and yet byte {offset} as its first and {len} as its length minus one")]
     NoDelta {
-        /// Its first byte.
+        /// Is the offset of the first byte.
         offset: u16,
-        /// Its length minus one.
+        /// Is the length minus one.
         len: u16,
     },
     /// The frame is none of the cache's.
@@ -172,7 +171,7 @@ pub enum EntryError {
     Frame {
         /// The frame.
         found: u32,
-        /// How many there are.
+        /// Counts the frames of the cache.
         frames: u32,
     },
     /// The page is none of the array's.
@@ -180,7 +179,7 @@ pub enum EntryError {
     Page {
         /// The page.
         found: u64,
-        /// How many there are.
+        /// Counts the pages of the array.
         pages: u64,
     },
     /// The delta ends behind its frame.
@@ -197,22 +196,25 @@ pub enum EntryError {
     /// The tag is of another kind.
     #[error("the tag's kind is {found}; it must be {expected}")]
     TagKind {
-        /// Its kind.
+        /// Is the kind that was found.
         found: u8,
-        /// That of entries.
+        /// Is the kind of entries.
         expected: u8,
     },
 }
 
 impl LogEntry {
-    /// Its bytes.
+    /// Encodes the entry.
     ///
     /// # Panics
-    /// If a field is beyond what the bytes can hold; those of a cache whose
-    /// [`LogShape`](super::LogShape) was accepted are not.
+    ///
+    /// If a field is too large for its bits. An entry of a cache whose [`LogShape`](super::LogShape) was
+    /// accepted never is.
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
         let page = self.fact.page().unwrap_or(NO_PAGE);
         let (delta, offset, len) = match self.fact.delta() {
+            // A length of 4,096 needs 13 bits, minus one only 12. No delta is
+            // empty, so nothing is lost.
             Some(place) => (place.frame, place.offset, place.len.checked_sub(1).expect("a delta has bytes")),
             None => match self.fact.checksum() {
                 Some(checksum) => {
@@ -222,6 +224,8 @@ impl LogEntry {
                 None => (NO_DELTA, 0, 0),
             },
         };
+        // Checked when it is written: a field that is too large would run into its
+        // neighbours and be read as another entry.
         let fits = self.frame < MAX_FRAMES
             && (self.fact.delta().is_none_or(|place| place.frame < MAX_FRAMES && place.end() <= MAX_DELTA_END))
             && (self.fact == FrameFact::Free || page < MAX_ARRAY_PAGES)
@@ -232,6 +236,8 @@ impl LogEntry {
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..8].copy_from_slice(&frames.to_le_bytes());
         bytes[8..16].copy_from_slice(&place.to_le_bytes());
+        // Six bytes hold 2^48 sequences; `LogReplay` refuses to begin a life with
+        // fewer than 2^44 left.
         bytes[16..].copy_from_slice(&self.sequence.to_le_bytes()[..6]);
         bytes
     }
@@ -247,6 +253,7 @@ impl LogEntry {
         let (frame, delta) = (frames as u32 & MAX_FRAMES, (frames >> 31) as u32 & MAX_FRAMES);
         let (state, page) = ((frames >> 62) as u8, place & NO_PAGE);
         let (offset, len) = ((place >> 40) as u16 & 0xfff, (place >> 52) as u16);
+        // Sequence 0 stands for "no entry", so blank bytes are none.
         if sequence == 0 {
             return Err(EntryError::Sequence);
         }
@@ -256,6 +263,8 @@ impl LogEntry {
         if page == NO_PAGE && state != 0 {
             return Err(EntryError::FreeState(state));
         }
+        // Version 1 never wrote a clean or dirty page with these bits set, so they
+        // can carry a checksum without a new layout.
         if matches!(state, 0 | 3) && page != NO_PAGE && (delta, offset, len) != (NO_DELTA, 0, 0) {
             let checksum = Some(checksum(delta, offset, len).ok_or(EntryError::Checksum)?);
             let fact =
@@ -272,6 +281,8 @@ impl LogEntry {
             (_, Some(delta)) => return Err(EntryError::Delta(delta.frame)),
         };
         match delta {
+            // Every entry has one encoding. Bits that mean nothing must have their
+            // one value, so damage is noticed.
             None if (offset, len) != (0, 0) => Err(EntryError::NoDelta { offset, len }),
             Some(delta) if delta.end() > MAX_DELTA_END => {
                 Err(EntryError::DeltaEnd { end: delta.end(), page_bytes: MAX_DELTA_END })
@@ -294,6 +305,8 @@ impl LogEntry {
         if tag[1] != kind {
             return Err(EntryError::TagKind { found: tag[1], expected: kind });
         }
+        // Version 1 had no checksums. Its entries are a subset of version 2's and
+        // are read the same way.
         if !(1..=TAG_VERSION).contains(&tag[0]) {
             return Err(EntryError::TagVersion(tag[0]));
         }

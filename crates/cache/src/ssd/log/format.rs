@@ -26,12 +26,15 @@ impl LogFormat {
     pub fn after(shape: LogShape, next_page: u64, last_sequence: u64) -> Result<Self, ShapeError> {
         shape.check()?;
         let pages = u64::from(shape.pages);
+        // More than one round is skipped, so any page of the earlier log that is
+        // left makes a gap in the sequences. Replay refuses a log with a gap.
         Ok(Self { shape, first: (next_page + pages).next_multiple_of(pages), sequence: last_sequence })
     }
 
     /// The bytes of one of the log's pages, by its place, instead of what `bytes` holds.
     pub fn page(&self, slot: u32, bytes: &mut Vec<u8>) {
         debug_assert!(slot < self.shape.pages);
+        // Pages without entries are enough: replay needs their sequences alone.
         page::write(self.shape.page_bytes, self.first + u64::from(slot), std::iter::empty(), bytes);
     }
 

@@ -64,24 +64,26 @@ const FREED: u32 = 1 << 31;
 pub struct LogFull {
     /// Pages of the log.
     pub pages: u32,
-    /// How many of them may be in use.
+    /// Limits the pages that may be in use.
     pub usage_max: u32,
     /// Entries in a page.
     pub entries: u32,
 }
 
-/// What the newest entry of a frame is, and where.
+/// Tells which entry of a frame is the newest, and its place.
 #[derive(Clone, Copy, Debug)]
 struct NewestEntry {
     /// A place in the log, or with [`BUFFERED`] a number among those that wait.
     at: u32,
-    /// Its sequence.
+    /// Is its sequence, in three parts so that the struct needs no padding.
     sequence: [u16; 3],
 }
 
+// The struct exists once for each frame of the cache, so its size is part of the
+// promised memory.
 const _: () = assert!(size_of::<NewestEntry>() <= 12);
 
-/// Where the newest entry of a frame is.
+/// Identifies the place of a frame's newest entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryLocation {
     Nowhere,
@@ -130,7 +132,7 @@ pub struct MetadataLog {
     known: Vec<NewestEntry>,
     /// Of which frame the entries of the log's pages are.
     frames: Vec<u32>,
-    /// How many entries each of the log's pages has.
+    /// Counts the entries of each page of the log.
     counts: Vec<u16>,
     buffer: LogBuffer,
     /// The entries of the page that is being written.
@@ -150,6 +152,8 @@ impl MetadataLog {
     fn empty(shape: LogShape, tail: u64, sequence: u64) -> Self {
         Self {
             shape,
+            // The head is the tail: a log without entries has nothing that must be
+            // kept.
             head: tail,
             tail,
             sequence,
@@ -168,7 +172,7 @@ impl MetadataLog {
         sealed.into_iter().filter_map(|waiting| waiting.slot).chain(buffer.slots())
     }
 
-    /// How large it is.
+    /// Returns the shape of the log.
     pub const fn shape(&self) -> &LogShape {
         &self.shape
     }
@@ -198,6 +202,8 @@ impl MetadataLog {
     /// # Panics
     /// After 2⁴⁸ of them. [`LogReplay`] refuses to begin a life with fewer than 2⁴⁴ left.
     pub fn next_sequence(&mut self) -> u64 {
+        // Sequences are drawn when a fact becomes true, so their order is that of
+        // the facts and not of the writes.
         self.sequence += 1;
         assert!(self.sequence < SEQUENCES, "sequences are used up");
         self.sequence
@@ -236,6 +242,8 @@ impl MetadataLog {
     pub fn put(&mut self, entry: LogEntry, slot: Option<NvSlot>) -> Option<NvSlot> {
         debug_assert_eq!(self.shape.admits(&entry), Ok(()));
         let known = &mut self.known[entry.frame as usize];
+        // A newer fact has been put already. Two commits may end in another order
+        // than they began.
         if entry.sequence < known.sequence() {
             return slot;
         }
@@ -253,7 +261,7 @@ impl MetadataLog {
         }
     }
 
-    /// Whether as many entries wait as go into a page, and none is being written.
+    /// Returns true if enough entries wait to fill a page and none is being written.
     pub const fn is_full(&self) -> bool {
         self.sealed.is_empty() && self.buffer.ready() >= self.shape.entries
     }
@@ -262,9 +270,13 @@ impl MetadataLog {
     /// place in the log. None if nothing can be written, or a page is.
     pub fn seal(&mut self, bytes: &mut Vec<u8>) -> Result<Option<u32>, LogFull> {
         let LogShape { page_bytes, pages, usage_max, entries, .. } = self.shape;
+        // One page at a time: a page is made only when the one before is durable,
+        // which is what replay relies on.
         if !self.sealed.is_empty() || self.buffer.ready() == 0 {
             return Ok(None);
         }
+        // A whole round of pages that held nothing new: the log is full of facts
+        // that all hold.
         if self.barren >= pages && self.buffer.again(entries as usize) == entries as usize {
             return Err(LogFull { pages, usage_max, entries });
         }
@@ -272,8 +284,12 @@ impl MetadataLog {
         let slot = self.shape.slot(self.tail);
         self.counts[slot as usize] = self.sealed.len() as u16;
         for (place, WaitingEntry { entry, .. }) in (slot * entries..).zip(&self.sealed) {
+            // Entries of free frames are marked, since they need not be written
+            // again when their page is overwritten.
             let freed = if entry.fact == FrameFact::Free { FREED } else { 0 };
             self.frames[place as usize] = entry.frame | freed;
+            // The frame's newest entry counts as logged from here on. If the write
+            // fails `failed` puts it back.
             self.known[entry.frame as usize].set(EntryLocation::Log(place), entry.sequence);
         }
         page::write(page_bytes, self.tail, self.sealed.iter().map(|waiting| waiting.entry), bytes);
@@ -296,6 +312,7 @@ impl MetadataLog {
         assert!(!self.sealed.is_empty(), "no page is being written");
         let again = self.sealed.iter().filter(|waiting| waiting.again).count();
         self.barren = if again == self.shape.entries as usize { self.barren + 1 } else { 0 };
+        // The page is durable now, so the NVRAM copies of its entries can go.
         free.extend(self.sealed.drain(..).filter_map(|waiting| waiting.slot));
         self.tail += 1;
         self.clean(fact);
@@ -311,6 +328,8 @@ impl MetadataLog {
         let slot = self.shape.slot(self.tail);
         let first = slot * self.shape.entries;
         self.counts[slot as usize] = 0;
+        // In reverse, because each is pushed to the front: they end in the order in
+        // which they waited.
         for place in (first..first + self.sealed.len() as u32).rev() {
             let waiting = self.sealed.pop().expect("as many as there are places");
             let known = &mut self.known[waiting.entry.frame as usize];
@@ -320,6 +339,9 @@ impl MetadataLog {
                     known.set(EntryLocation::Buffer(number), waiting.entry.sequence);
                 }
                 EntryLocation::Buffer(newer) => {
+                    // A newer entry came while the page was written. The old
+                    // entry's slot is its only durable record if it has none
+                    // itself.
                     free.extend(self.buffer.adopt(newer, waiting.slot));
                     if waiting.due && self.buffer.must_hurry(newer) {
                         self.buffer.hurry(newer);
@@ -340,6 +362,8 @@ impl MetadataLog {
             let first = slot * self.shape.entries;
             let places = first..first + u32::from(self.counts[slot as usize]);
             let must = places.clone().filter(|place| self.holds(*place)).count();
+            // What must be written again has to fit into one page together. The
+            // rest waits until that page is written.
             if self.buffer.due() + must as u32 > self.shape.entries {
                 return;
             }
@@ -350,6 +374,8 @@ impl MetadataLog {
                     EntryLocation::Buffer(number) if self.holds(place) => self.buffer.hurry(number),
                     EntryLocation::Log(_) if self.holds(place) => {
                         let sequence = known.sequence();
+                        // The cache is asked what the frame holds, since the log
+                        // keeps only place and sequence.
                         let number = self.buffer.push(WaitingEntry::again(frame, sequence, fact(frame, sequence)));
                         self.known[frame as usize].set(EntryLocation::Buffer(number), sequence);
                     }
@@ -364,10 +390,12 @@ impl MetadataLog {
         }
     }
 
-    /// Whether something must be written before the page with this entry can be written over: the
-    /// entry if it is its frame's newest, or the newest one if it waits and no slot keeps it.
+    /// Returns true if something must be written before the page with this entry can be overwritten. That is
+    /// the entry itself if it is its frame's newest, or the newest one if that waits and no slot keeps it.
     fn holds(&self, place: u32) -> bool {
         let entry = self.frames[place as usize];
+        // A frame without an entry is free, so losing this one changes nothing:
+        // everything older of it is already gone.
         if entry & FREED != 0 {
             return false;
         }

@@ -22,54 +22,57 @@ const VERSION: u8 = 2;
 /// Entries for which a page of so many bytes has room.
 pub const fn room(page_bytes: u32) -> u32 {
     let room = page_bytes.saturating_sub(HEADER_BYTES as u32) / ENTRY_BYTES as u32;
+    // The count has two bytes.
     if room < u16::MAX as u32 { room } else { u16::MAX as u32 }
 }
 
 /// Why bytes are no page of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// It was never written.
+    /// Says that the page was never written.
     #[error("it is blank")]
     Blank,
-    /// It is no page of a log.
+    /// Says that the bytes are no page of a log.
     #[error("it begins with bytes {0:02x?}, not with `ML`")]
     Magic([u8; 2]),
-    /// It is shorter than a header.
+    /// Says that there are fewer bytes than a header has.
     #[error("it has {0} bytes, too few for a header")]
     Short(usize),
-    /// It was torn or damaged.
+    /// Says that the page was torn or damaged.
     #[error("its checksum is {found:#010x}; its bytes have {expected:#010x}")]
     Checksum {
-        /// What is written.
+        /// Is the checksum in the page.
         found: u32,
-        /// What the bytes have.
+        /// Is the checksum of its bytes.
         expected: u32,
     },
-    /// It is whole, and of a version that is not known.
+    /// Says that the page is whole but of an unknown version.
     #[error("its version is {0}; it must be 1 or {VERSION}")]
     Version(u8),
     /// A byte that must be zero is not.
     #[error("byte {0} is not zero")]
     Reserved(usize),
-    /// It says that it has more entries than there is room for.
+    /// Says that the page claims more entries than fit into it.
     #[error("it has {found} entries; at most {room} go into a page")]
     Count {
-        /// What it says.
+        /// Counts the entries that it claims.
         found: u16,
-        /// What there is room for.
+        /// Limits the entries of a page.
         room: u32,
     },
 }
 
 impl PageError {
-    /// Whether a write that was cut can leave this. Anything else is a whole page that means
-    /// something else than it should.
+    /// Returns true if an interrupted write can leave this. Anything else is a whole page with a wrong meaning.
     pub const fn may_be_torn(self) -> bool {
+        // The checksum covers every byte, so a torn write fails it. The magic can
+        // be torn as well, where the first sector kept older bytes.
         matches!(self, Self::Blank | Self::Magic(_) | Self::Checksum { .. })
     }
 }
 
 fn checksum(bytes: &[u8]) -> u32 {
+    // The checksum's own bytes are left out.
     crc32c::crc32c_append(crc32c::crc32c(&bytes[..4]), &bytes[8..])
 }
 
@@ -111,6 +114,8 @@ impl<'a> LogPage<'a> {
         if bytes.len() < HEADER_BYTES {
             return Err(PageError::Short(bytes.len()));
         }
+        // Blank is told from torn: on a log's first round most pages are blank, and
+        // that is no damage.
         if bytes.iter().all(|byte| *byte == 0) {
             return Err(PageError::Blank);
         }
@@ -122,6 +127,7 @@ impl<'a> LogPage<'a> {
         if found != expected {
             return Err(PageError::Checksum { found, expected });
         }
+        // Checked after the checksum: a version in damaged bytes says nothing.
         if !(1..=VERSION).contains(&bytes[2]) {
             return Err(PageError::Version(bytes[2]));
         }
@@ -131,6 +137,8 @@ impl<'a> LogPage<'a> {
             return Err(PageError::Count { found: count, room });
         }
         let end = HEADER_BYTES + usize::from(count) * ENTRY_BYTES;
+        // Reserved bytes are zero, so that a later version can use them and this
+        // one refuses it.
         if let Some(at) = std::iter::once(3).chain(end..bytes.len()).find(|at| bytes[*at] != 0) {
             return Err(PageError::Reserved(at));
         }
@@ -139,12 +147,12 @@ impl<'a> LogPage<'a> {
         Ok(Self { sequence: u64::from_le_bytes(sequence), entries: &bytes[HEADER_BYTES..end] })
     }
 
-    /// How many pages the log wrote before this one.
+    /// Returns how many pages the log wrote before this one.
     pub const fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub const fn count(&self) -> u32 {
         (self.entries.len() / ENTRY_BYTES) as u32
     }

@@ -52,9 +52,9 @@ pub enum ReplayError {
     /// There is no such page, or its bytes are not as many as a page has.
     #[error("page {page} of the metadata log was given with {bytes} bytes; there are {pages} pages of {page_bytes}")]
     Given {
-        /// Its number.
+        /// Is the number of the page.
         page: u32,
-        /// Its bytes.
+        /// Counts its bytes.
         bytes: usize,
         /// Pages of the log.
         pages: u32,
@@ -67,9 +67,9 @@ pub enum ReplayError {
     /// A page cannot be read, and its write was not cut.
     #[error("page {page} of the metadata log: {error}")]
     Page {
-        /// Its number.
+        /// Is the number of the page.
         page: u32,
-        /// What is wrong.
+        /// Tells why it cannot be read.
         error: PageError,
     },
     /// A page is not the one that must be there.
@@ -77,11 +77,11 @@ pub enum ReplayError {
         "page {page} of the metadata log has sequence {found}; it must have {expected}, since the newest has {newest}"
     )]
     Sequence {
-        /// Its number.
+        /// Is the number of the page.
         page: u32,
-        /// Its sequence.
+        /// Is its sequence.
         found: u64,
-        /// That which must be there.
+        /// Is the sequence that must be there.
         expected: u64,
         /// The largest in the log.
         newest: u64,
@@ -89,11 +89,11 @@ pub enum ReplayError {
     /// A page belongs elsewhere: the log was made with another number of pages.
     #[error("page {page} of the metadata log has sequence {sequence}, which belongs into page {slot} of {pages}")]
     Place {
-        /// Its number.
+        /// Is the number of the page.
         page: u32,
-        /// Its sequence.
+        /// Is its sequence.
         sequence: u64,
-        /// Where it belongs.
+        /// Is the page in which it belongs.
         slot: u32,
         /// Pages of the log.
         pages: u32,
@@ -101,11 +101,11 @@ pub enum ReplayError {
     /// A page has more entries than this log writes into one.
     #[error("page {page} of the metadata log has {found} entries; it is to have at most {entries}")]
     Entries {
-        /// Its number.
+        /// Is the number of the page.
         page: u32,
-        /// How many.
+        /// Counts its entries.
         found: u32,
-        /// How many a page may have.
+        /// Limits the entries of a page.
         entries: u32,
     },
     /// An entry of a whole page cannot be one of this cache.
@@ -113,9 +113,9 @@ pub enum ReplayError {
     Entry {
         /// The page's number.
         page: u32,
-        /// Which of its entries.
+        /// Is the index of the entry in its page.
         index: u32,
-        /// What is wrong.
+        /// Tells why it cannot be one.
         error: EntryError,
     },
     /// An entry in the NVRAM cannot be one of this cache.
@@ -123,7 +123,7 @@ pub enum ReplayError {
     Nvram {
         /// The slot's number.
         slot: u32,
-        /// What is wrong.
+        /// Tells why it cannot be one.
         error: EntryError,
     },
     /// A sequence that no log comes to.
@@ -136,7 +136,7 @@ pub enum ReplayError {
     },
 }
 
-/// What a page is.
+/// Tells what was found of a page.
 #[derive(Clone, Copy, Debug)]
 enum LogPageState {
     No,
@@ -155,7 +155,7 @@ pub struct LogReplay {
     kept: Vec<(LogEntry, NvSlot)>,
 }
 
-/// What a replay has found.
+/// Holds the result of a replay.
 #[derive(Debug)]
 pub struct ReplayedLog {
     /// The log, which goes on.
@@ -189,7 +189,12 @@ impl LogReplay {
         })
     }
 
-    /// What a page of the log holds.
+    /// Takes the bytes of a page of the log.
+    ///
+    /// # Errors
+    ///
+    /// If no log of this shape and cache can have left these bytes. A page that may be torn is judged in
+    /// [`end`](Self::end).
     pub fn page(&mut self, page: u32, bytes: &[u8]) -> Result<(), ReplayError> {
         let LogShape { page_bytes, pages, entries, .. } = self.log.shape;
         if page >= pages || bytes.len() != page_bytes as usize {
@@ -197,6 +202,8 @@ impl LogReplay {
         }
         let read = match LogPage::read(bytes) {
             Ok(read) => read,
+            // Torn pages are remembered and judged together: one of them may be the
+            // page that was being written, two cannot.
             Err(error) if error.may_be_torn() => {
                 self.seen[page as usize] = LogPageState::Torn(error);
                 return Ok(());
@@ -204,8 +211,11 @@ impl LogReplay {
             Err(error) => return Err(ReplayError::Page { page, error }),
         };
         let sequence = read.sequence();
+        // The last sequences are kept for the life that begins.
         in_range(sequence)?;
         let slot = self.log.shape.slot(sequence);
+        // A page at another place means another number of pages: the log was made
+        // with another configuration.
         if slot != page {
             return Err(ReplayError::Place { page, sequence, slot, pages });
         }
@@ -222,6 +232,8 @@ impl LogReplay {
             let freed = if entry.fact == FrameFact::Free { FREED } else { 0 };
             let place = page * entries + index;
             self.log.frames[place as usize] = entry.frame | freed;
+            // Pages may be read in any order, so the newest entry is found by
+            // sequences alone.
             if self.is_newest(&entry, sequence) {
                 self.log.known[entry.frame as usize].set(EntryLocation::Log(place), entry.sequence);
                 self.newest[entry.frame as usize] = entry.encode();
@@ -238,7 +250,11 @@ impl LogReplay {
         Ok(())
     }
 
-    /// What holds, now that all pages and slots were looked at.
+    /// Ends the replay once all pages and slots were given.
+    ///
+    /// # Errors
+    ///
+    /// If the pages are not what one log leaves.
     pub fn end(mut self) -> Result<ReplayedLog, ReplayError> {
         let torn = self.ends()?;
         let mut free = Vec::new();
@@ -246,6 +262,8 @@ impl LogReplay {
         self.kept.sort_by_key(|(entry, slot)| (entry.sequence, slot.index));
         for &(entry, slot) in &self.kept {
             let known = &mut self.log.known[entry.frame as usize];
+            // The log has it already: the power failed after the page was durable
+            // and before the slot was freed.
             if entry.sequence <= known.sequence() {
                 free.push(slot);
                 continue;
@@ -260,11 +278,17 @@ impl LogReplay {
             }
         }
         let newest = &self.newest;
+        // Cleaning at once makes room for the first page: after a crash more than
+        // `usage_max` may be in use.
         self.log.clean(|frame, _| LogEntry::decode(&newest[frame as usize]).expect("it was read before").fact);
         Ok(ReplayedLog { log: self.log, free, torn, newest: self.newest })
     }
 
-    /// Where the log ends, if all pages are what they must be; the one that is torn.
+    /// Finds the end of the log and returns the torn page, if one is.
+    ///
+    /// # Errors
+    ///
+    /// If a page is missing, or is not the one that must be there.
     fn ends(&mut self) -> Result<Option<(u32, PageError)>, ReplayError> {
         let pages = u64::from(self.log.shape.pages);
         let whole = self
@@ -276,6 +300,8 @@ impl LogReplay {
         let mut torn = None;
         for (page, seen) in (0..).zip(&self.seen) {
             // The page that is there, or once was: the newest that belongs here and is below the tail.
+            // Sequences and places fix each other, so one number tells which page
+            // must be here.
             let behind = (tail + pages - 1 - u64::from(page)) % pages + 1;
             match (*seen, tail.checked_sub(behind)) {
                 (LogPageState::No, _) => return Err(ReplayError::Missing(page)),
@@ -284,11 +310,16 @@ impl LogReplay {
                     let (expected, newest) = (expected.unwrap_or(u64::from(page)), tail - 1);
                     return Err(ReplayError::Sequence { page, found, expected, newest });
                 }
+                // Before the first round is over, places that were never written
+                // are blank.
                 (LogPageState::Torn(PageError::Blank), None) => {}
+                // Only the place of the next page may be torn. A torn page
+                // elsewhere was durable once and is damaged.
                 (LogPageState::Torn(error), _) if behind == pages => torn = Some((page, error)),
                 (LogPageState::Torn(error), _) => return Err(ReplayError::Page { page, error }),
             }
         }
+        // Everything is taken to be in use; cleaning finds out what still holds.
         (self.log.head, self.log.tail) = (tail.saturating_sub(pages), tail);
         self.log.sequence = self.newest_sequence();
         Ok(torn)
@@ -299,7 +330,7 @@ impl LogReplay {
         logged.chain(self.kept.iter().map(|(entry, _)| entry.sequence)).max().unwrap_or(0)
     }
 
-    /// Whether an entry in a page with this sequence is newer than what was found of its frame.
+    /// Returns true if an entry in a page with this sequence is newer than what was found of its frame.
     fn is_newest(&self, entry: &LogEntry, sequence: u64) -> bool {
         let known = self.log.known[entry.frame as usize];
         match known.at() {

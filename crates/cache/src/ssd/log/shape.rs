@@ -1,9 +1,9 @@
-//! How large a metadata log is, and what its entries can be of.
+//! Describes the size of a metadata log and what its entries can be about.
 
 use super::entry::{EntryError, LogEntry, MAX_ARRAY_PAGES, MAX_DELTA_END, MAX_FRAMES};
 use super::page::room;
 
-/// How large a log is, and what its entries can be of.
+/// Describes the size of a log and what its entries can be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogShape {
     /// Bytes of a page of the log, and of a frame.
@@ -26,11 +26,11 @@ pub enum ShapeError {
     /// More entries a page than it has room for, or none.
     #[error("{entries} entries in a page of the metadata log: a page of {page_bytes} bytes holds 1 to {room}")]
     Entries {
-        /// How many.
+        /// Counts the entries.
         entries: u32,
         /// Bytes of the page.
         page_bytes: u32,
-        /// How many there is room for.
+        /// Limits the entries to what fits into a page.
         room: u32,
     },
     /// Too few pages are left for what is written again.
@@ -38,9 +38,9 @@ pub enum ShapeError {
         "a metadata log of {pages} pages, of which {usage_max} may be in use: at least 1 must, and at least 2 must be left"
     )]
     Usage {
-        /// How many there are.
+        /// Counts the pages of the log.
         pages: u32,
-        /// How many may be in use.
+        /// Limits the pages that may be in use.
         usage_max: u32,
     },
     /// More entries than can be numbered.
@@ -60,16 +60,23 @@ pub enum ShapeError {
 }
 
 impl LogShape {
-    /// Whether there can be such a log.
+    /// Checks that such a log can exist.
+    ///
+    /// # Errors
+    ///
+    /// If a number is out of range; the error names it and the range.
     pub fn check(&self) -> Result<(), ShapeError> {
         let Self { page_bytes, pages, usage_max, entries, frames, array_pages } = *self;
         let room = room(page_bytes);
         if !(1..=room).contains(&entries) {
             return Err(ShapeError::Entries { entries, page_bytes, room });
         }
+        // Two spare pages: one that is being written and the one whose content it
+        // must not destroy before (see `replay`).
         if usage_max == 0 || pages.saturating_sub(usage_max) < 2 {
             return Err(ShapeError::Usage { pages, usage_max });
         }
+        // Places of entries share 32 bits with a mark that says "waits".
         if u64::from(pages) * u64::from(entries) >= 1 << 31 {
             return Err(ShapeError::Size { pages, entries });
         }
@@ -82,7 +89,11 @@ impl LogShape {
         Ok(())
     }
 
-    /// Whether an entry can be one of this cache's.
+    /// Checks that an entry can be one of this cache's.
+    ///
+    /// # Errors
+    ///
+    /// If its frame, page or delta is outside of the cache or the array.
     pub fn admits(&self, entry: &LogEntry) -> Result<(), EntryError> {
         let delta = entry.fact.delta();
         let frames = [Some(entry.frame), delta.map(|place| place.frame)];
