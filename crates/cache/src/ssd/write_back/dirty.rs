@@ -1,9 +1,12 @@
-//! Dirty pages, and when they are written back (specs §9.1, §9.6, §9.8.14): page by page, that of the set with
-//! most dirty pages that was not used for longest, or with it others of its stripe.
+//! Tracks dirty pages and decides when they are written back (specs §9.1, §9.6, §9.8.14). It takes the least
+//! recently used page of the set with most dirty pages, alone or with others of its stripe.
 //!
-//! They are when the cache holds more of them than it should, until it holds few again; when a set has no room
-//! for a page that is to come; when nothing is asked for a while, until something is; and all of them if that is
-//! ordered.
+//! Pages are written back in four cases:
+//!
+//! * The cache holds more dirty pages than `dirty-high`, until it holds `dirty-low`.
+//! * A set has no room for a page that is to come.
+//! * No request came for `clean-after`, until one comes.
+//! * An order says so: then all of them.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -86,7 +89,7 @@ pub(super) struct DirtyPages {
     of_set: Vec<u32>,
     left: Vec<u32>,
     all_left: u64,
-    /// What is being written back, and how much may be.
+    /// Holds the rows that are being written back; the next field limits their number.
     under_way: Vec<LeavingRow>,
     at_once: usize,
     /// Tells that pages are written back with others of their stripe.
@@ -104,7 +107,8 @@ pub(super) struct DirtyPages {
     /// Pages that are to be written back before all others: those that were dirty when that was ordered.
     urgent: VecDeque<u64>,
     draining: bool,
-    /// When the last request came, until when write-backs make way for a sequential run, and whether the timer is set.
+    /// Is the time of the last request. The next fields are the time until which write-backs give way to a
+    /// sequential run, and whether the timer is set.
     asked: Nanos,
     gives_way: Nanos,
     timer: bool,
@@ -173,18 +177,21 @@ impl DirtyPages {
         self.rows.len()
     }
 
-    /// Whether nothing is dirty, and nothing being written back.
+    /// Returns true if nothing is dirty and nothing is being written back.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.under_way.is_empty()
     }
 
     /// Returns true if nothing is being written back, and nothing that is dirty can be.
     pub(super) fn is_stuck(&self) -> bool {
+        // Every dirty page is stuck: waiting for write-back would never end.
         self.under_way.is_empty() && self.pages == self.stuck.len() as u64
     }
 
     /// Notes that a dirty page cannot be written back in this life, unless it is written again.
     pub(super) fn sticks(&mut self, row: Row, column: Column, page: u64, set: u32) {
+        // The page stays dirty and in its frame. It only stops counting as
+        // something that write-back could free.
         if self.stuck.insert(page) && !self.is_under_way(row, column) {
             self.goes(set);
         }
@@ -206,6 +213,7 @@ impl DirtyPages {
 
     /// Notes that a dirty page, which is written again, may be written back.
     pub(super) fn may_go(&mut self, row: Row, column: Column, page: u64, set: u32) {
+        // The new version can be read where the old one could not.
         if !self.stuck.is_empty() && self.stuck.remove(&page) && !self.is_under_way(row, column) {
             self.stays(set);
         }
@@ -220,13 +228,15 @@ impl DirtyPages {
         self.of_set[set as usize]
     }
 
-    /// Whether a page is being written back.
+    /// Returns true if a page is being written back.
     fn is_under_way(&self, row: Row, column: Column) -> bool {
         self.under_way.iter().any(|leaving| leaving.row == row && leaving.columns.contains(column))
     }
 
     /// A page has a version that is newer than its member's; whether it had none.
     pub(super) fn came(&mut self, row: Row, column: Column, set: u32) -> bool {
+        // A page that is rewritten stays one dirty page, so overwriting costs no
+        // room.
         let columns = self.rows.entry(row).or_default();
         if columns.contains(column) {
             return false;
@@ -234,6 +244,8 @@ impl DirtyPages {
         columns.insert(column);
         self.pages += 1;
         self.of_set[set as usize] += 1;
+        // The version that is being written back is the older one, so the page will
+        // be dirty again afterwards.
         if !self.is_under_way(row, column) {
             self.stays(set);
         }
@@ -261,6 +273,7 @@ impl DirtyPages {
         }
         self.pages -= 1;
         self.of_set[set as usize] -= 1;
+        // A stuck page was already taken out of the counts.
         let is_stuck = !self.stuck.is_empty() && self.stuck.remove(&page);
         if !is_stuck && !self.is_under_way(row, column) {
             self.goes(set);
@@ -272,6 +285,8 @@ impl DirtyPages {
     pub(super) fn lose(&mut self, geometry: &Geometry) -> Vec<u64> {
         let lost = self.rows.drain();
         let pages = |(row, columns): (Row, ColumnSet)| columns.iter().map(move |column| page_of(geometry, row, column));
+        // The order in which the table yields its rows does not matter: whoever
+        // takes the pages puts them into sets.
         let pages = lost.flat_map(pages).collect();
         self.stuck.clear();
         self.pages = 0;
@@ -301,8 +316,10 @@ impl DirtyPages {
         self.pages > 2 * self.high
     }
 
-    /// What is dirty now is to be written back.
+    /// Orders all pages that are dirty now to be written back.
     pub(super) fn drain(&mut self, frames: &FrameTable) {
+        // In the order of sets and of use, so that a drain takes the same course in
+        // each run.
         self.urgent = (0..frames.sets()).flat_map(|set| frames.dirty_of(set)).collect();
         self.draining = true;
     }
@@ -310,6 +327,7 @@ impl DirtyPages {
     /// The timer has gone off.
     pub(super) fn timer(&mut self, out: &mut Out) {
         self.timer = false;
+        // As in `behind.rs`: the timer is not moved with every request.
         self.is_idle = out.now() >= self.asked + self.idle;
     }
 
@@ -325,7 +343,7 @@ impl DirtyPages {
         true
     }
 
-    /// Whether an operation writes pages back.
+    /// Returns true if an operation writes pages back.
     pub(super) fn writes_back(&self, op: OpId) -> bool {
         self.under_way.iter().any(|leaving| leaving.op == op)
     }
@@ -364,6 +382,8 @@ impl DirtyPages {
                 }
             }
         }
+        // A drain also covers pages that bypassing writes have replaced, until the
+        // log has dropped them.
         if self.draining && self.urgent.is_empty() && self.under_way.is_empty() && !need.has_passed {
             self.draining = false;
             out.drained();
@@ -383,6 +403,8 @@ impl DirtyPages {
 
     /// There is nothing that can be written back.
     pub(super) fn give_up(&mut self, out: &mut Out) {
+        // With too many members lost nothing more can be written, so the order ends
+        // with what could be.
         self.urgent.clear();
         if self.draining && self.under_way.is_empty() {
             self.draining = false;
@@ -404,6 +426,8 @@ impl DirtyPages {
                 return Some(page);
             }
         }
+        // A waiting write goes before the thresholds; only pages that nobody
+        // rewrites make room for good.
         if let Some((set, pages)) = need.room {
             let in_set = |page: &u64| place(*page, frames, geometry).2 == set && !wanted(*page);
             let leaving = self
@@ -411,6 +435,8 @@ impl DirtyPages {
                 .iter()
                 .flat_map(|leaving| leaving.columns.iter().map(|column| page_of(geometry, leaving.row, column)));
             let leaving = leaving.filter(in_set).count() as u32;
+            // Pages on their way out already are enough for what waits, so no more
+            // are begun.
             if leaving < pages {
                 let page = frames.dirty_of(set).find(|page| !wanted(*page) && self.can_go(*page, frames, geometry));
                 if page.is_some() {
@@ -421,8 +447,12 @@ impl DirtyPages {
         // No more are begun than if one were begun when the one before is done.
         let left = self.all_left;
         self.cleaning = if self.cleaning { self.pages > self.low } else { left > self.high };
+        // Random write-backs would compete with the run for the members, and the
+        // run overwrites some of the dirty pages itself.
         let gives_way = now < self.gives_way && self.pages <= self.most;
         if self.cleaning && left > self.low && !gives_way || self.is_idle || need.all {
+            // The set with most dirty pages is the next one without room. Ties go
+            // to the lowest number, which keeps runs reproducible.
             let (_, set) = self.left.iter().zip(0..).max_by_key(|(left, set)| (**left, Reverse(*set)))?;
             return frames.dirty_of(set).find(|page| self.can_go(*page, frames, geometry));
         }
@@ -440,7 +470,7 @@ impl DirtyPages {
         self.all_left -= 1;
     }
 
-    /// Whether a page is dirty and not being written back.
+    /// Returns true if a page is dirty, can be written back, and is not being.
     fn can_go(&self, page: u64, frames: &FrameTable, geometry: &Geometry) -> bool {
         let (row, column, _) = place(page, frames, geometry);
         self.of_row(row).contains(column) && !self.is_under_way(row, column) && !self.stuck.contains(&page)
@@ -450,6 +480,7 @@ impl DirtyPages {
 /// Returns the rows of a row's stripe that are written back with it, that row among them.
 fn rows_around(row: Row, geometry: &Geometry) -> Rows {
     let (_, in_chunk) = geometry.stripe_of(row);
+    // Aligned groups of rows, so that neighbouring victims choose the same group.
     let before = in_chunk % STRIPE_ROWS;
     let rows = (geometry.chunk_pages() - (in_chunk - before)).min(STRIPE_ROWS);
     Rows::new(Row(row.0 - u64::from(before)), rows)

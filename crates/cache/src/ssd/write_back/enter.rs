@@ -1,5 +1,5 @@
-//! How writes come into the cache: they are let in when their sets have room, and are given frames when their
-//! claims hold and their content is known.
+//! Lets writes into the cache when their sets have room, and gives them frames when their claims hold and their
+//! content is known.
 
 use std::ops::Range;
 
@@ -20,10 +20,10 @@ const PAGES: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitingStore {
     frag: Frag,
-    /// How many of its pieces, and of its pages, were.
+    /// Counts the pieces that were let in; the next field counts their pages.
     pieces: usize,
     pages: u16,
-    /// It was looked at before.
+    /// Is true if it was looked at before.
     seen: bool,
 }
 
@@ -36,7 +36,7 @@ impl WaitingStore {
         self.frag.page..self.frag.page + self.frag.pages as u64
     }
 
-    /// Whether it has a page of another request.
+    /// Returns true if it shares a page with another request.
     pub(super) const fn overlaps(&self, other: &Frag) -> bool {
         self.frag.page < other.page + other.pages as u64 && other.page < self.frag.page + self.frag.pages as u64
     }
@@ -53,20 +53,20 @@ pub(super) struct PartialRead {
 pub(super) struct PlacedPage {
     page: u64,
     frame: FrameNo,
-    /// It was taken for the operation.
+    /// Is true if the frame was taken for this operation.
     taken: bool,
     soiling: DirtyCause,
 }
 
-/// What an operation writes.
+/// Holds what an operation writes.
 pub(super) struct StoreWork {
     seg: StripeSegment,
-    /// It writes pages from end to end.
+    /// Is true if it writes whole pages.
     whole: bool,
     /// The life of the device in which it was let in: it enters no other one.
     life: u32,
     pages: Vec<PlacedPage>,
-    /// It is on its way into the device, and not durable when it is there.
+    /// Is true if the write is in flight and will not be durable in the device when it ends.
     volatile: bool,
 }
 
@@ -88,7 +88,7 @@ fn pieces(seg: StripeSegment, most: u32) -> impl Iterator<Item = StripeSegment> 
     })
 }
 
-/// Where pages belong, row by row.
+/// Returns the rows and columns of pages, row by row.
 fn places(absorbed: &AbsorbedPages) -> impl Iterator<Item = (Row, Column)> + use<> {
     let columns = absorbed.columns;
     absorbed.rows.iter().flat_map(move |row| columns.iter().map(move |column| (row, column)))
@@ -97,6 +97,8 @@ fn places(absorbed: &AbsorbedPages) -> impl Iterator<Item = (Row, Column)> + use
 impl WriteBack {
     /// Pages of a write that are let in together at most: each may take two entries.
     fn most_together(&self) -> u32 {
+        // Two entries a page: one that makes the old page free or dirty, one that
+        // names the new version.
         PAGES.min(self.frames().ways() as usize).min(self.journal().most_at_once() / 4).max(1) as u32
     }
 
@@ -107,6 +109,8 @@ impl WriteBack {
         operations: &mut CacheOperations<WriteBackTask>,
         out: &mut Out,
     ) {
+        // The wish for room is computed anew at every turn, so a set that is not
+        // waited for any more is not written back.
         self.room.is_enough();
         while let Some(mut waiting) = self.waiting.pop_front() {
             let (frag, most) = (waiting.frag, self.most_together());
@@ -116,6 +120,8 @@ impl WriteBack {
                 operations.entered(waiting.range());
                 continue;
             }
+            // Without the device the write would go to the members. If an
+            // unfinished write turns out lost, the rest of this page would be too.
             if !self.is_caching() && self.may_lose_rest(&frag) {
                 self.waiting.push_front(waiting);
                 return;
@@ -128,11 +134,17 @@ impl WriteBack {
                     operations.open_write(&frag, seg, array, out);
                 } else if let Err((set, lacking)) = self.let_piece_in(seg, array) {
                     let stuck = self.dirty.stuck_in(set, self.frames(), self.geometry());
+                    // A set full of pages that cannot be written back would keep
+                    // the write waiting for ever.
                     never = stuck + lacking > self.frames().ways();
                     return true;
                 } else {
+                    // Room first, claim afterwards: a write that waits for room
+                    // must not hold what write-back needs (see the module's head).
                     let op = operations.open_taken(&frag, seg, TakenPages::Stored, array, out);
                     let whole = frag.sectors.is_none();
+                    // The life goes along: if the device is replaced before the
+                    // write enters, its pages are not what the new one may believe.
                     let store = StoreWork { seg, whole, life: self.life, pages: Vec::new(), volatile: false };
                     *of(&mut self.stores, op) = Some(store);
                 }
@@ -144,8 +156,11 @@ impl WriteBack {
                 // Room is not made any more.
                 operations.refuse(&frag, frag.pages - waiting.pages, out);
             } else if stuck {
+                // Counted once for each request, however often it is looked at.
                 self.room.waited += u64::from(!waiting.seen);
                 waiting.seen = true;
+                // It stays first, and those behind it wait too, so writes of the
+                // same page keep their order.
                 self.waiting.push_front(waiting);
                 return;
             }
@@ -166,6 +181,8 @@ impl WriteBack {
                 entered.push((page, set, is_dirty));
                 continue;
             }
+            // All pages or none: half a piece would hold room that another write
+            // could use.
             for (page, set, is_dirty) in entered {
                 self.room.leave(page, set, is_dirty);
             }
@@ -190,6 +207,8 @@ impl WriteBack {
         out: &mut Out,
     ) -> Option<StepSet> {
         if !after.is_empty() {
+            // A join gives one event for reads of several members; the write enters
+            // when the last has ended.
             let join = out.step_notify(op, Step::Join, after);
             self.reading.push(PartialRead { op, join, pages: *pages });
             return None;
@@ -197,6 +216,8 @@ impl WriteBack {
         let may = self.entering.is_empty() && self.can_enter(op);
         let done = if may { self.enter(op, pages, out) } else { None };
         if done.is_none() {
+            // First in, first out; only a write that overtakes nobody enters at
+            // once.
             self.entering.push_back((op, *pages));
         }
         done
@@ -213,6 +234,7 @@ impl WriteBack {
     }
 
     /// The operation is planned anew, or is no more.
+    // Its buffers are released with the plan, so nothing of it may enter any more.
     pub(super) fn forget_entering(&mut self, op: OpId) {
         self.reading.retain(|read| read.op != op);
         self.entering.retain(|(other, _)| *other != op);
@@ -229,6 +251,8 @@ impl WriteBack {
         let mut pages = pages.map(|(row, column)| page_of(self.geometry(), row, column));
         // What was passed by stays so where flushes fail.
         let stays_out = |page| !store.whole && self.lost.contains(&page) || self.broken && self.passed.contains(page);
+        // The sets are empty in nearly all lives, so the pages are checked only if
+        // they are not.
         let is_any_out = !self.lost.is_empty() || self.broken;
         self.is_caching() && store.life == self.life && !(is_any_out && pages.any(stays_out))
     }
@@ -242,6 +266,7 @@ impl WriteBack {
             } else if let Some(done) = self.enter(op, &pages, out) {
                 array.finish_absorbed(op, done, out);
             } else {
+                // Those behind it are tried all the same: they may need other sets.
                 self.entering.push_back((op, pages));
             }
         }
@@ -251,7 +276,11 @@ impl WriteBack {
     /// for one of them now, or no slot for what is to be told.
     fn enter(&mut self, op: OpId, absorbed: &AbsorbedPages, out: &mut Out) -> Option<StepSet> {
         let count = absorbed.rows.count * absorbed.columns.len();
+        // Room for the entries is checked first: nothing can be taken back once
+        // frames are dirtied.
         if !self.journal().can_soil(2 * count as usize) {
+            // The NVRAM has to note that there may be dirty pages before the first
+            // entry; this asks for the note.
             self.journal_mut().set_dirty(true);
             return None;
         }
@@ -265,13 +294,19 @@ impl WriteBack {
         let CopyCache { frames, counts, journal, .. } = &mut self.copies;
         let journal = journal.as_deref_mut().expect("it has a log");
         let of = |soiling| pages.iter().filter(move |page| page.soiling == soiling).map(|page| (page.frame, page.page));
+        // Logged before the write: until then the frame's old bytes are right as
+        // well, since both versions are the page's.
         let told = journal.plan_dirty(op, of(DirtyCause::Told), StepSet::EMPTY, out);
         let (mut done, mut came) = (StepSet::EMPTY, StepSet::EMPTY);
         for (page, (row, column)) in pages.iter().zip(places(absorbed)) {
             let (ext, src) = (frames.ext(page.frame), absorbed.page(column, row));
             match page.soiling {
+                // In place and already dirty in the log: nothing has to be logged
+                // at all, which makes rewrites cheap.
                 DirtyCause::Again => done |= out.step(op, Step::Write { ext, src, fua: absorbed.fua }, StepSet::EMPTY),
                 DirtyCause::Told => done |= out.step(op, Step::Write { ext, src, fua: absorbed.fua }, told),
+                // FUA even for a volatile write: the log's entry must never become
+                // durable before the bytes that it vouches for.
                 DirtyCause::Fresh => came |= out.step(op, Step::Write { ext, src, fua: true }, freed),
             }
             counts.write_hits += u64::from(!page.taken);
@@ -279,6 +314,7 @@ impl WriteBack {
             counts.write_fills += 1;
         }
         if !came.is_empty() {
+            // All fresh pages of the operation share one commit after their writes.
             done |= journal.plan_dirty(op, of(DirtyCause::Fresh), came, out);
         }
         let store = self.stores[op.index()].as_mut().expect("it stores something");
@@ -296,6 +332,8 @@ impl WriteBack {
             if let Some(frame) = found {
                 copies.frames.hold(frame);
             }
+            // The real number is set below, when it is known that all pages find
+            // one.
             let frame = found.unwrap_or(FrameNo::new(0));
             pages.push(PlacedPage { page, frame, taken: found.is_none(), soiling: DirtyCause::Fresh });
         }
@@ -309,6 +347,8 @@ impl WriteBack {
                 copies.frames.undone(frame);
                 return false;
             }
+            // The page is known to the frame at once, so that the log's entry can
+            // name it.
             copies.frames.take_for(frame, page.page);
             (page.frame, taken) = (frame, taken + 1);
             true
@@ -317,26 +357,32 @@ impl WriteBack {
             copies.frames.done(page.frame);
         }
         if !enough {
+            // Frames and slots go back before the write waits: whoever holds them
+            // while waiting can deadlock with another that does.
             pages.iter().filter(|page| page.taken).take(taken).for_each(|page| copies.frames.undone(page.frame));
             copies.unclaim(op);
             return false;
         }
+        // Dirtying cannot be undone, so it comes last, when every page has its
+        // frame.
         for page in pages.iter_mut().filter(|page| !page.taken) {
             page.soiling = copies.frames.soil(page.frame);
         }
         true
     }
 
-    /// Whether an operation has the cache take pages.
+    /// Returns true if an operation stores pages in the cache.
     pub(super) fn is_stored(&self, op: OpId) -> bool {
         self.stores.get(op.index()).is_some_and(Option::is_some)
     }
 
-    /// What an operation has written is in its frames, and told of.
+    /// Records that what an operation has written is in its frames and logged.
     pub(super) fn stored(&mut self, op: OpId) {
         let store = of(&mut self.stores, op).as_mut().expect("it stores something");
         let (mut pages, life, whole) = (std::mem::take(&mut store.pages), store.life, store.whole);
         let again = |page: &PlacedPage| page.soiling != DirtyCause::Fresh;
+        // A volatile write in place leaves an old log entry that is right and bytes
+        // that may not be durable; the next flush has to reach the device.
         self.volatile |= store.volatile && life == self.life && pages.iter().any(again);
         for PlacedPage { page, frame, taken, .. } in pages.drain(..) {
             if life != self.life {
@@ -351,21 +397,25 @@ impl WriteBack {
             if taken {
                 self.copies.frames.soiled(frame);
             }
+            // A whole page makes a lost one good. A part of one would leave the
+            // rest unknown.
             if whole && !self.lost.is_empty() {
                 self.lost.remove(&page);
                 self.journal_mut().heal(page);
             }
             if !self.unusable.is_empty() {
+                // The new version is in the frame, so the unreadable one is gone.
                 self.unusable.remove(&page);
             }
             let (row, column, set) = place(page, self.frames(), self.geometry());
+            // What could not be written back before may be possible now.
             self.dirty.may_go(row, column, page, set);
             self.dirty.came(row, column, set);
         }
         self.spare.push(pages);
     }
 
-    /// What an operation was to write will not come about.
+    /// Gives up what an operation was to write.
     pub(super) fn take_back(&mut self, op: OpId) {
         let Some(store) = self.stores.get_mut(op.index()).and_then(Option::as_mut) else { return };
         let is_of_earlier_life = store.life != self.life;
@@ -391,6 +441,7 @@ impl WriteBack {
             let page = page_of(self.geometry(), row, column);
             let set = self.frames().set_of(row);
             let is_dirty = self.dirty.of_row(row).contains(column);
+            // Room is held until here: the page is dirty now, or never came.
             self.room.leave(page, set, is_dirty);
         }
     }

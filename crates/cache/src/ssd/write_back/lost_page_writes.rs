@@ -56,6 +56,7 @@ impl LostPageWrites {
 impl WriteBack {
     /// Returns true if a write past the cache makes lost pages whole again: those that it writes from end to end.
     pub(super) fn renews(&mut self, op: OpId, write: &PlannedWrite<'_>, array: &RaidArray, out: &mut Out) -> bool {
+        // A part of a page leaves the rest lost, so it heals nothing.
         if self.lost.is_empty() || write.frag.sectors.is_some() {
             return false;
         }
@@ -63,6 +64,8 @@ impl WriteBack {
         if pages.is_empty() {
             return false;
         }
+        // The join tells when the last member has the data; before that nothing may
+        // be struck off the list.
         let last = out.step_notify(op, Step::Join, write.after);
         self.renewals.planned.insert(op, (pages, last));
         true
@@ -70,15 +73,20 @@ impl WriteBack {
 
     /// Has the members flushed for what was written to them, and answers what the next start knows of.
     pub(super) fn renew(&mut self, operations: &mut CacheOperations<WriteBackTask>, out: &mut Out) {
+        // One flush at a time serves all writes that ended before it began.
         if self.renewals.flush.is_none() && !self.renewals.written.is_empty() {
             let written = std::mem::take(&mut self.renewals.written);
             self.renewals.flush = Some((operations.open_own(None, WriteBackTask::Renew, out), written));
         }
         let journal = self.copies.journal.as_deref().expect("it has a log");
         while let Some((LostPageWrite { op, pages }, _)) =
+            // In the order of numbers: a later update of the list covers all
+            // earlier ones.
             self.renewals.durable.pop_front_if(|(_, number)| journal.has_told(*number))
         {
             for page in pages {
+                // Only now: reads must fail until a crash can no longer bring the
+                // loss back.
                 self.lost.remove(&page);
             }
             operations.finish_write(op, StepSet::EMPTY, out);
@@ -87,6 +95,7 @@ impl WriteBack {
 
     /// Plans the flush of the members that answer.
     pub(super) fn plan_renewal(&self, op: OpId, array: &RaidArray, out: &mut Out) {
+        // Lost members have nothing to flush; parity on the others covers them.
         for dev in (0..self.geometry().members()).map(Dev).filter(|dev| !array.is_lost(*dev)) {
             out.step(op, Step::FlushDev { dev }, StepSet::EMPTY);
         }
@@ -97,6 +106,8 @@ impl WriteBack {
     pub(super) fn renewal_done(&mut self, op: OpId) {
         let Some((_, written)) = self.renewals.flush.take_if(|(flush, _)| *flush == op) else { return };
         for page in written.iter().flat_map(|renewal| &renewal.pages) {
+            // The list changes in the NVRAM after the flush. In the other order a
+            // crash could leave an old page that counts as good.
             self.copies.journal.as_mut().expect("it has a log").heal(*page);
         }
         let number = self.journal().healed();

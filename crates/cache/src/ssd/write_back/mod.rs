@@ -60,7 +60,7 @@ use room::SetRoom;
 /// much is dirty.
 const NEARS_CUTOFF: u64 = 8;
 
-/// What operations of the cache's own are for.
+/// Names what an operation of the cache's own does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriteBackTask {
     /// Tells what is in the cache.
@@ -110,7 +110,7 @@ pub(crate) struct WriteBack {
     is_serving: bool,
     /// A write past the cache, or a flush, waits until the loss of the device is noted.
     is_blocked: bool,
-    /// What is dirty is to be written back, as soon as it is known.
+    /// Is true if everything dirty is to be written back as soon as it is known.
     drains: bool,
     /// Tells that it is to note that nothing is dirty, as soon as all is written back and flushed.
     settles: bool,
@@ -128,6 +128,8 @@ impl WriteBack {
         &self.copies.geometry
     }
 
+    // The constructor refuses a share of 0: dirty pages must be known after a
+    // crash.
     fn journal(&self) -> &CacheJournal {
         self.copies.journal.as_deref().expect("it has a log")
     }
@@ -153,6 +155,8 @@ impl WriteBack {
     fn drop_unusable(&mut self) {
         let frames = &mut self.copies.frames;
         self.unusable.retain(|page| {
+            // A frame that holds another page by now, or none, needs no care any
+            // more.
             let Some(frame) = frames.get(*page) else { return false };
             if frames.is_clean(frame) {
                 frames.forget(frame);
@@ -166,13 +170,13 @@ impl WriteBack {
         !self.lost.is_empty() && pages.any(|page| self.lost.contains(&page))
     }
 
-    /// Whether a write is a part of a page of which the rest was lost with the device.
+    /// Returns true if a write is a part of a page whose rest was lost with the device.
     fn has_lost_rest(&self, frag: &Frag) -> bool {
         frag.sectors.is_some() && self.lost.contains(&frag.page)
     }
 
-    /// Whether a write past the cache is a part of a page that an earlier one, which is not done, may turn out to
-    /// have lost.
+    /// Returns true if a write past the cache is a part of a page that an earlier unfinished write may turn out
+    /// to have lost.
     fn may_lose_rest(&self, frag: &Frag) -> bool {
         frag.sectors.is_some() && self.room.is_wanted(frag.page)
     }
@@ -187,15 +191,18 @@ impl WriteBack {
         let known = lost.len();
         lost.extend(pages.iter().copied());
         self.lost_pages += (lost.len() - known) as u64;
+        // The life is over for these pages; writes that are in flight for it end
+        // without entering.
         room.lose(&copies.frames, &copies.geometry);
         // What is on its way may have come, and be answered before the next note is made.
         let on_way: Vec<u64> = self.stores.iter().flatten().flat_map(StoreWork::pages_on_way).collect();
         self.journal_mut().lost_dirty(pages.into_iter().chain(on_way));
         self.life += 1;
+        // Nothing of the lost device can be flushed any more.
         self.volatile = false;
     }
 
-    /// What was dirty when a life began is found in its frames.
+    /// Takes up the dirty pages that a start has found in their frames.
     fn adopt(&mut self) {
         for set in 0..self.frames().sets() {
             let pages: Vec<u64> = self.frames().dirty_of(set).collect();
@@ -216,6 +223,8 @@ impl WriteBack {
             self.dirty.drain(&self.copies.frames);
         }
         if self.broken {
+            // Write-back needs the parity of rows, which cannot be updated with so
+            // many members lost.
             return self.dirty.give_up(out);
         }
         // A page that was read found no room in a set of dirty ones: the next will.
@@ -254,6 +263,7 @@ impl HostCache for WriteBack {
     fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
         let array_pages = self.geometry().data_pages();
         let journal = self.journal_mut();
+        // Lists of lost pages name pages of the array, so their range is checked.
         if CacheJournal::is_own(&held.tag) { journal.load(held) } else { journal.load_lost(held, array_pages) }
     }
 
@@ -267,6 +277,7 @@ impl HostCache for WriteBack {
             self.lose_dirty();
             self.copies.device_changed(devs, DeviceChange::Failed);
         }
+        // The journal hears of all lost devices and picks its own.
         self.journal_mut().lose(devs);
         if change == DeviceChange::Replaced {
             self.copies.device_changed(devs, change);
@@ -278,6 +289,8 @@ impl HostCache for WriteBack {
         // A start that is refused notes nothing.
         self.refused |= array.is_refused();
         if !self.refused && self.journal_mut().take_unknown() {
+            // Without knowing what is lost, the array must not answer: an old page
+            // would look like a good one.
             self.refused = !array.accepts_loss_above(out);
             self.journal_mut().accept_loss();
             self.lost.clear();
@@ -288,6 +301,8 @@ impl HostCache for WriteBack {
         if !self.unusable.is_empty() {
             self.drop_unusable();
         }
+        // Slots and intents of ended operations go back first, since this turn's
+        // plans need them.
         self.journal_mut().settle(array, out);
         if array.is_ready() && !std::mem::replace(&mut self.is_serving, true) {
             // What rots is found later.
@@ -298,19 +313,26 @@ impl HostCache for WriteBack {
         }
         if self.is_blocked && self.journal().is_recovered() {
             self.is_blocked = false;
+            // A write or flush that had to wait for the note of a loss is planned
+            // again now.
             array.try_again(self, out);
         }
         if self.is_serving {
+            // Rows whose parity is right again let their intents go.
             for row in self.healed.drain(..) {
                 array.let_go(row, out);
             }
             self.broken = array.is_broken();
             self.passed.forget_logged(&self.copies.frames);
+            // Writes that have their content go first: they hold claims. Those that
+            // are let in hold none.
             self.enter_all(array, out);
             self.let_in(array, operations, out);
             self.retract_passed(array, out);
             self.write_back(array, out);
             self.renew(operations, out);
+            // The note that nothing is dirty is made only when all is written,
+            // flushed and idle; until then the device is needed.
             let ends = array.is_cleaning() || self.settles && array.is_at_rest();
             if ends && self.dirty.is_empty() && self.passed.is_empty() && !self.room.is_any_wanted() {
                 self.journal_mut().set_dirty(false);
@@ -321,6 +343,8 @@ impl HostCache for WriteBack {
         let journal = journal.as_deref_mut().expect("it has a log");
         journal.turn(frames, geometry, out, |part, out| operations.open_own(None, WriteBackTask::Journal(part), out));
         trims.turn(frames, out, |out| operations.open_own(None, WriteBackTask::Trim, out));
+        // The log can fail by itself, when it has no room; the cache is treated as
+        // if its device were lost.
         if !self.is_caching() && (self.dirty.rows() > 0 || !self.passed.is_empty()) {
             // The log was given up.
             self.lose_dirty();
@@ -369,9 +393,12 @@ impl HostCache for WriteBack {
         out: &mut Out,
     ) -> RequestAdmission {
         if !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes) {
+            // A read that overtook a waiting write of its page would return the old
+            // version.
             let waits = self.waiting.iter().any(|waiting| waiting.overlaps(frag));
             return if waits { RequestAdmission::Waits } else { RequestAdmission::Array };
         }
+        // Only writes delay idle cleaning here; `read` does the same for reads.
         self.dirty.asked(out.now());
         if self.has_lost_rest(frag) {
             operations.refuse(frag, frag.pages, out);
@@ -380,6 +407,8 @@ impl HostCache for WriteBack {
         if !self.is_caching() && self.waiting.is_empty() && !self.may_lose_rest(frag) {
             return RequestAdmission::Array;
         }
+        // Decided once, when the request comes (`Frag::bypass`): whoever plans it
+        // later sees the same.
         if frag.bypass && self.may_bypass(frag) {
             return RequestAdmission::Array;
         }
@@ -397,6 +426,8 @@ impl HostCache for WriteBack {
     ) -> Result<StepSet, DegradedRead> {
         self.dirty.asked(out.now());
         let all = || pages.first()..pages.first() + u64::from(pages.count);
+        // `DegradedRead` sends the read to an operation of its own, which knows
+        // lost pages one by one.
         if self.has_lost(all()) || self.has_unusable(all()) {
             return Err(DegradedRead);
         }
@@ -450,7 +481,11 @@ impl HostCache for WriteBack {
                     array.pages_of(write.seg).for_each(|page| self.copies.count_write(page));
                 }
             }
+            // Dropped before the members are written: a later read must not find
+            // the old copy.
             self.drop_copies(write.seg, array);
+            // A write past the cache heals lost pages; it is answered only when a
+            // crash could not lose them again.
             if write.frag.op != HostOp::Discard && self.renews(op, &write, array, out) {
                 return None;
             }
@@ -496,6 +531,7 @@ impl HostCache for WriteBack {
         let frames = &mut self.copies.frames;
         let frame = frames.at(page)?;
         let page = frames.page(frame);
+        // A frame that holds another page by now, or none, is no concern.
         if frames.get(page) != Some(frame) {
             return None;
         }
@@ -504,6 +540,8 @@ impl HostCache for WriteBack {
             frames.forget(frame);
             return Some(BadCachePage { fate: PageFate::Dropped, fill });
         }
+        // The page is written back, so its member has it. Until the log says so the
+        // frame cannot be dropped, but nobody may read it.
         if frames.is_landed(frame) {
             let is_new = self.unusable.insert(page);
             return is_new.then_some(BadCachePage { fate: PageFate::Dropped, fill });
@@ -514,6 +552,8 @@ impl HostCache for WriteBack {
         self.lost_pages += 1;
         let (row, column, set) = place(page, self.frames(), self.geometry());
         self.dirty.sticks(row, column, page, set);
+        // The checksum in the log differs from what the frame holds, so the next
+        // life finds the page damaged too.
         if let Some(came) = self.copies.frames.mark_dirty(frame) {
             self.journal_mut().mark(came);
         }
@@ -532,6 +572,8 @@ impl HostCache for WriteBack {
         let is_recovered = self.journal().is_recovered();
         let unnoted = if is_recovered { DevSet::EMPTY } else { DevSet::one(self.frames().dev()) };
         let notes_losses = !self.lost.is_empty() || self.journal().notes_losses();
+        // Without this note the device could be taken out although it has the only
+        // copy of something.
         let needs_device = !self.journal().is_noted_clean();
         // Their pages would be lost as well.
         let dirty_rows = self.dirty.rows() + self.passed.volatile().count();
@@ -551,6 +593,7 @@ impl HostCache for WriteBack {
     }
 
     fn stale_parity(&self) -> StaleParity {
+        // Without parity no row can be stale.
         StaleParity { stale_rows: if self.has_parity() { self.dirty.rows() } else { 0 }, left_rows: 0 }
     }
 
@@ -565,6 +608,8 @@ impl WriteBack {
     fn may_bypass(&self, frag: &Frag) -> bool {
         let frames = self.frames();
         let is_durable = frag.fua || self.every_write;
+        // A write that must be durable when answered cannot pass a dirty page: it
+        // would have to wait for members, flush and log.
         let passes_dirty = !is_durable && !self.broken && self.torn.is_empty();
         let is_held = |page| match frames.get(page) {
             Some(frame) => !passes_dirty && !frames.is_clean(frame),
@@ -572,6 +617,7 @@ impl WriteBack {
         };
         let is_free = |page| !is_held(page) && !self.room.is_wanted(page);
         let mut pages = frag.page..frag.page + u64::from(frag.pages);
+        // A partial page may need its rest from the cache.
         frag.sectors.is_none()
             && self.lost.is_empty()
             && !self.waiting.iter().any(|waiting| waiting.overlaps(frag))
@@ -588,6 +634,8 @@ impl WriteBack {
         out: &mut Out,
     ) -> Result<StepSet, DegradedRead> {
         let Self { copies, passed, .. } = self;
+        // A page that was passed by stays out of the cache until its old entry is
+        // gone from the log. Otherwise the log would name two frames.
         copies.read_by(op, pages, dst, array, &mut WholeReader, |page, _, _| !passed.contains(page), out)
     }
 

@@ -78,6 +78,8 @@ impl PassedPages {
 
     /// Takes that a round of flushes begins, which covers all of them.
     pub(super) fn flush_begins(&mut self) {
+        // Pages that come during the round need another one: the round may have
+        // flushed their member before.
         self.flushing.append(&mut self.written);
         self.is_flush_opened = false;
     }
@@ -85,9 +87,13 @@ impl PassedPages {
     /// Takes that the round has ended: what it covers is durable if it `is_whole`, and the log can be told so.
     pub(super) fn flushed(&mut self, is_whole: bool, frames: &mut FrameTable) {
         if is_whole {
+            // The members have the newer versions durably, so the log may drop the
+            // dirty ones now.
             self.flushing.iter().for_each(|(_, frame)| frames.retract(*frame));
             self.durable.extend(self.flushing.drain(..));
         } else {
+            // A failed round proves nothing, so its pages wait for the next one
+            // with the others, oldest first.
             self.flushing.append(&mut self.written);
             std::mem::swap(&mut self.flushing, &mut self.written);
         }
@@ -102,7 +108,10 @@ impl PassedPages {
 
     /// Returns a flush of the host that waits for none of them any more.
     fn next_flush(&mut self, waits: bool) -> Option<Frag> {
+        // The count of logged pages stands for those up to a moment, since they are
+        // logged in their order.
         let logged = self.count - self.pages.len() as u64;
+        // With too much lost nothing is flushed any more; waiting would never end.
         let next = self.flushes.pop_front_if(|(_, count)| !waits || *count <= logged);
         next.map(|(flush, _)| flush)
     }
@@ -126,10 +135,14 @@ impl WriteBack {
         while let Some(flush) = self.passed.next_flush(!self.broken) {
             array.open_flush(Some(&flush), out);
         }
+        // A quarter of the frames may be bound by such pages before a flush is made
+        // for them alone.
         let most = self.frames().len() as usize / 4;
         let passed = &self.passed;
         let is_wanted = !passed.flushes.is_empty() || !self.entering.is_empty() || passed.written.len() > most;
         let hurries = is_wanted || array.is_cleaning() || self.settles || self.dirty.is_draining();
+        // One flush at a time: a second one while the first is opened would make
+        // nothing durable that the first does not.
         if hurries && !passed.written.is_empty() && !passed.is_flush_opened && !self.broken {
             self.passed.is_flush_opened = true;
             array.open_flush(None, out);

@@ -1,4 +1,4 @@
-//! How the cache is listed and built.
+//! Lists and builds the cache.
 
 use std::collections::VecDeque;
 

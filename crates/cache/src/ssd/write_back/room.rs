@@ -1,4 +1,4 @@
-//! How much room sets have for what is dirty, or will be.
+//! Counts the room that sets have for pages that are dirty or will be.
 
 use destage_raid::Geometry;
 use foldhash::fast::FixedState;
@@ -7,12 +7,12 @@ use hashbrown::HashMap;
 use super::dirty::place;
 use crate::ssd::frames::FrameTable;
 
-/// How much room sets have.
+/// Counts the room of sets.
 pub(super) struct SetRoom {
     /// Of each set the pages that are dirty, or wanted.
     committed: Vec<u32>,
     ways: u32,
-    /// How many writes that were let in and are not done want each page.
+    /// Counts, for each page, the writes that were let in and are not done.
     wanted: HashMap<u64, u32, FixedState>,
     short: Option<(u32, u32)>,
     pub(super) waited: u64,
@@ -44,6 +44,8 @@ impl SetRoom {
 
     /// A write waits for room for so many pages in a set.
     pub(super) fn is_short(&mut self, set: u32, pages: u32) {
+        // As many pages must stop being dirty as the write has more than the set
+        // has room.
         self.short = Some((set, pages - (self.ways - self.committed[set as usize])));
     }
 
@@ -54,6 +56,7 @@ impl SetRoom {
 
     /// Lets a write of a page in that falls into this set, and may be dirty; whether there is room for it.
     pub(super) fn let_in(&mut self, page: u64, set: u32, is_dirty: bool) -> bool {
+        // A page that is dirty or wanted has its place in the count already.
         if !is_dirty && !self.is_wanted(page) {
             let committed = &mut self.committed[set as usize];
             if *committed == self.ways {
@@ -71,17 +74,21 @@ impl SetRoom {
         *count -= 1;
         if *count == 0 {
             self.wanted.remove(&page);
+            // A dirty page keeps its place when the write ends.
             self.committed[set as usize] -= u32::from(!is_dirty);
         }
     }
 
     /// A page is dirty no more.
     pub(super) fn landed(&mut self, page: u64, set: u32) {
+        // A page that another write wants keeps its place too.
         self.committed[set as usize] -= u32::from(!self.is_wanted(page));
     }
 
     /// Nothing is dirty any more.
     pub(super) fn lose(&mut self, frames: &FrameTable, geometry: &Geometry) {
+        // Writes that were let in still come, to be refused or to enter; their
+        // places stay.
         self.committed.fill(0);
         for page in self.wanted.keys() {
             self.committed[place(*page, frames, geometry).2 as usize] += 1;

@@ -1,4 +1,4 @@
-//! What the array is told of versions that are not on members, and what becomes of them.
+//! Tells the array which versions are not on members, and takes in what becomes of them.
 
 use destage_plan::{ColumnSet, DevSet, HostOp, OpId, Row, Rows};
 use destage_raid::array::{PageVersions, ParityUpdate, RowSources, StripeSegment, VersionSource, WriteApproach};
@@ -10,7 +10,7 @@ use crate::ssd::copies::CopyCache;
 use crate::ssd::of;
 
 impl WriteBack {
-    /// Whether the cache has, or is about to have, something of a row that a discard cannot be told of.
+    /// Returns true if the cache has, or is about to have, something of a row that a discard must not touch.
     fn has_dirty(&self, row: Row) -> bool {
         let (frames, geometry) = (self.frames(), self.geometry());
         geometry.data_set().iter().any(|column| {
@@ -51,6 +51,8 @@ impl WriteBack {
 
     /// A member has the version of a page that is in its frame.
     fn lands(&mut self, page: u64) {
+        // Only a page that was dirty changes here; members also get pages that
+        // bypass the cache.
         let (row, column, set) = place(page, self.frames(), self.geometry());
         if !self.dirty.landed(row, column, page, set) {
             return;
@@ -58,6 +60,8 @@ impl WriteBack {
         self.room.landed(page, set);
         let frames = &mut self.copies.frames;
         let came = frames.land(frames.get(page).expect("a dirty page is in its frame"));
+        // In regime `every write` each write is FUA, so what is in the frame is
+        // durable already.
         let durable = self.every_write;
         self.journal_mut().landed(came, durable);
     }
@@ -70,6 +74,8 @@ impl PageVersions for WriteBack {
             self.is_blocked = true;
             return WriteApproach::Waits;
         }
+        // After a crash the dirty version would be believed, and the discarded
+        // zeros forgotten.
         if host == HostOp::Discard && rows.iter().any(|row| self.has_dirty(row)) {
             return WriteApproach::Skipped;
         }
@@ -89,6 +95,8 @@ impl PageVersions for WriteBack {
     }
 
     fn may_fold(&self, rows: Rows, columns: ColumnSet) -> bool {
+        // A folded write is planned with others; that is safe only if the cache has
+        // nothing of its pages and nothing is lost.
         self.is_caching() && self.lost.is_empty() && self.copies.has_none(rows, columns)
     }
 
@@ -114,8 +122,12 @@ impl PageVersions for WriteBack {
             let is_lost = !self.lost.is_empty() && self.lost.contains(&page);
             sources
                 .set_newest(column, if is_lost { VersionSource::Lost } else { VersionSource::Page(frames.ext(frame)) });
+            // The parity covers what the member has, so the member is the covered
+            // version.
             sources.set_stale(column, VersionSource::Member);
         }
+        // After a torn update the parity covers nothing; rows are then made
+        // consistent from their data.
         if self.torn.contains(&row) {
             for column in geometry.data_set().iter() {
                 sources.set_stale(column, VersionSource::Lost);
@@ -129,6 +141,7 @@ impl PageVersions for WriteBack {
         let (frames, geometry) = (&mut self.copies.frames, &self.copies.geometry);
         for column in columns.iter() {
             let frame = frames.get(page_of(geometry, row, column)).expect("a dirty page is in its frame");
+            // Held, so that the frame stays as it is while the array reads from it.
             frames.hold(frame);
             of(&mut self.named, op).push(frame);
         }
@@ -147,6 +160,8 @@ impl PageVersions for WriteBack {
             ParityUpdate::Overwritten => self.pass_by(rows, columns),
             ParityUpdate::Modified | ParityUpdate::Computed => {
                 if updated == ParityUpdate::Computed && !self.torn.is_empty() {
+                    // The row's parity was computed from all its data, so it is
+                    // right again.
                     self.healed.extend(rows.iter().filter(|row| self.torn.remove(row)));
                 }
                 let back = self.dirty.writes_back(op);
@@ -166,6 +181,7 @@ impl PageVersions for WriteBack {
                 }
             }
             ParityUpdate::Torn => {
+                // Without parity there is nothing to be torn.
                 if self.has_parity() {
                     self.torn.extend(rows.iter());
                 }
@@ -185,6 +201,8 @@ impl PageVersions for WriteBack {
     }
 
     fn unflushed(&mut self) -> DevSet {
+        // Called exactly when a round begins, which is what separates pages that it
+        // covers from later ones.
         self.passed.flush_begins();
         if std::mem::take(&mut self.volatile) { DevSet::one(self.frames().dev()) } else { DevSet::EMPTY }
     }
@@ -192,6 +210,7 @@ impl PageVersions for WriteBack {
     fn may_flush(&mut self) -> bool {
         // What was to be made durable may be lost, and an older version where it was; another life would believe that.
         let may = self.is_recovered();
+        // The array tries again when the loss is noted (`is_blocked`).
         self.is_blocked |= !may;
         may
     }
@@ -202,6 +221,8 @@ impl PageVersions for WriteBack {
 
     fn is_clean(&self) -> bool {
         // With more lost than the level can do without what is dirty stays where it is.
+        // Three ways to be clean: all written, all that is left stuck, or nothing
+        // can be written at all.
         let written = self.dirty.is_empty() && self.journal().is_noted_clean()
             || self.dirty.is_stuck() && !self.dirty.is_empty()
             || self.broken && self.dirty.is_at_rest();
