@@ -1,9 +1,9 @@
-//! Rows whose parity is behind their data, and when it is made to catch up (specs §9.2, §9.6): the same
-//! for every cache that leaves parity as it is for a while.
+//! Tracks rows with stale parity and decides when their parity is updated (specs §9.2, §9.6). Every cache that
+//! defers parity shares this code.
 //!
-//! It is made to catch up when the cache holds more pages of such rows than it should, until it holds
-//! few again; when nothing is asked for a while, until something is; and at once when a device is lost,
-//! or when that is ordered.
+//! Rows are cleaned when the cache holds more of their pages than `dirty-high` allows, down to `dirty-low`.
+//! They are also cleaned in idle time until a request comes, and at once when a device is lost or an order says
+//! so.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -19,6 +19,8 @@ use hashbrown::HashMap;
 use super::frames::FrameTable;
 
 /// Rows whose parity is made to catch up at the same time.
+// Several updates overlap their reads and writes on different members. Their number
+// is bounded because each holds claims that delay host writes to its rows.
 const CONCURRENT: usize = 8;
 
 pub(super) const IDLE: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
@@ -75,9 +77,9 @@ pub(super) struct StaleRow {
     pub(super) lost: ColumnSet,
     /// Those of which no version is in a frame.
     bare: ColumnSet,
-    /// Its parity is being made to catch up.
+    /// Is true while an operation updates the row's parity.
     updating: bool,
-    /// It cannot be: too much is lost.
+    /// Is true if too much is lost to update the row's parity.
     hopeless: bool,
 }
 
@@ -97,6 +99,8 @@ pub(crate) struct ReclaimableFrames<'a> {
 /// Bytes of memory for each page of the cache, of which a share may be of rows that are known: rows of 25 bytes
 /// each in a table that may just be growing, and their intents, which take as much.
 pub(super) fn bytes_per_page(high: ParamSpec, params: &Params) -> u64 {
+    // A table that has just grown is 7/16 full, so a row of 25 bytes takes 57. The
+    // factor 2 counts its intent, which takes as much.
     params.number(high.name, 1..=100).map_or(0, |share: u64| (2 * 57 * share).div_ceil(100))
 }
 
@@ -107,7 +111,7 @@ pub(crate) struct StaleRows {
     order: Option<BTreeSet<Row>>,
     /// Stripes are cleaned: the next is the first from this row on.
     stripes: Option<Row>,
-    /// How many of the rows cannot be made to catch up.
+    /// Counts the rows whose parity cannot be updated.
     hopeless: usize,
     updates: Vec<(OpId, Rows)>,
     /// Pages in frames of rows that are being made to catch up, and columns of them, unless rows have changed
@@ -129,7 +133,7 @@ pub(crate) struct StaleRows {
     /// Rows that are to be cleaned before anything else, the last first.
     urgent: Vec<Row>,
     draining: bool,
-    /// When the last request came, and whether the timer is set.
+    /// Is the time of the last request; the next field is true while the timer is set.
     asked: Nanos,
     timer: bool,
     pub(super) updated_rows: u64,
@@ -151,6 +155,9 @@ impl StaleRows {
         let stripes = params.choice(CLEAN.name, &[("rows", None), ("stripes", Some(Row(0)))])?;
         Ok(Self {
             rows: HashMap::default(),
+            // The order costs memory per stale row, so it exists only for the two
+            // cases that need it: rows without a frame cannot be found by a set's
+            // LRU list, and stripes are cleaned by address.
             order: (bare || stripes.is_some()).then(BTreeSet::new),
             stripes,
             hopeless: 0,
@@ -177,7 +184,7 @@ impl StaleRows {
         self.rows.get(&row)
     }
 
-    /// Whether the parity does not cover the newest version of a column.
+    /// Returns true if the parity does not cover the newest version of a column.
     pub(super) fn is_stale(&self, row: Row, column: Column) -> bool {
         self.rows.get(&row).is_some_and(|stale| stale.columns.contains(column))
     }
@@ -190,7 +197,7 @@ impl StaleRows {
         self.rows.len()
     }
 
-    /// Whether all that can be made good is.
+    /// Returns true if no update runs and only rows that cannot be updated are left.
     pub(super) fn is_clean(&self) -> bool {
         self.updates.is_empty() && self.rows.len() == self.hopeless
     }
@@ -206,6 +213,8 @@ impl StaleRows {
             if let Some(order) = self.order.as_mut().filter(|_| stale.columns.is_empty()) {
                 order.insert(row);
             }
+            // A column that is stale already keeps its place: the parity still
+            // covers the version that it covered before the first of these writes.
             stale.columns.insert(column);
             if !in_frame {
                 stale.bare.insert(column);
@@ -238,16 +247,20 @@ impl StaleRows {
         stale.lost.insert(column);
         stale.bare.insert(column);
         *left += stale.left();
+        // Parity that covers a lost version is of no use to a degraded read. So the
+        // row is made consistent from its data before any other is cleaned.
         self.urgent.push(row);
     }
 
-    /// What the parities of all rows cover is lost.
+    /// Marks the versions that the parities of all rows cover as lost.
     pub(super) fn lose_covered(&mut self) {
+        // The cache device held them. From here on these rows can only be
+        // recomputed from all of their data, not updated by differences.
         self.rows.values_mut().for_each(|row| row.lost = row.columns);
     }
 
-    /// What became of columns of a row; its stale columns of which the parity covers the newest version
-    /// from now on, those that were written among them.
+    /// Records what happened to columns of a row. Returns the stale columns whose newest version the parity
+    /// covers from now on, including those just written.
     pub(super) fn written(
         &mut self,
         row: Row,
@@ -260,12 +273,18 @@ impl StaleRows {
         let left = &mut self.left[frames.set_of(row) as usize];
         *left -= stale.left();
         let covered = match updated {
+            // A read-modify-write changes the parity by the written columns alone.
+            // What it covers of other stale columns stays as it was.
             ParityUpdate::Modified => stale.columns & columns,
             ParityUpdate::Computed => stale.columns,
+            // A torn update leaves the parity covering neither version, so no stale
+            // column can be updated by its difference any more.
             ParityUpdate::Torn => {
                 stale.lost = stale.columns;
                 ColumnSet::EMPTY
             }
+            // Such a row stays in the table so that its intent stays open, but it
+            // must not count as work: an idle wait for it would never end.
             ParityUpdate::Lost => {
                 self.hopeless += usize::from(!std::mem::replace(&mut stale.hopeless, true));
                 ColumnSet::EMPTY
@@ -313,6 +332,9 @@ impl StaleRows {
     /// The timer has gone off.
     pub(super) fn timer(&mut self, out: &mut Out) {
         self.timer = false;
+        // A request may have come since the timer was set. The timer is not moved
+        // with each request, which would cost an event for each: it is set again
+        // when it goes off.
         self.is_idle = out.now() >= self.asked + self.idle;
     }
 
@@ -322,6 +344,8 @@ impl StaleRows {
         let (_, rows) = self.updates.swap_remove(at);
         self.under_way = None;
         for row in rows.iter() {
+            // A row that was covered or removed meanwhile has lost the flag and
+            // must not count again.
             if let Some(stale) = self.rows.get_mut(&row).filter(|stale| stale.updating) {
                 stale.updating = false;
                 self.left[frames.set_of(row) as usize] += stale.left();
@@ -343,6 +367,9 @@ impl StaleRows {
             (self.cleaning, self.short) = (false, None);
             return;
         }
+        // Cleaning needs the claims of parity. Before the array is ready, recovery
+        // makes the parity of rows with open intents anew, and these rows are among
+        // them.
         if self.updates.len() < CONCURRENT && array.is_ready() && self.may_be_due(owed) {
             self.begin(frames, owed, geometry, array, out);
         }
@@ -350,20 +377,25 @@ impl StaleRows {
             self.draining = false;
             out.drained();
         }
+        // Without stale rows no timer runs, so an array at rest causes no events.
         if !self.timer && !self.is_idle && !self.rows.is_empty() {
             self.timer = true;
             out.timer(IDLE, self.asked + self.idle);
         }
     }
 
-    /// Whether any row may have to be cleaned, whatever those under way may free.
+    /// Returns true if a row may have to be cleaned, without counting what running updates will free.
     fn may_be_due(&mut self, owed: ReclaimableFrames<'_>) -> bool {
         let most = if self.cleaning { self.low } else { self.high };
         let due = u64::from(owed.all) > most || !self.urgent.is_empty() || self.short.is_some() || self.is_idle;
+        // Hysteresis: cleaning that has begun goes on down to `dirty-low`. Stopping
+        // at `dirty-high` would clean single rows at every write.
         self.cleaning &= due;
         due
     }
 
+    // Kept out of line: `turn` runs for every event, and this path only when a row
+    // is due.
     #[inline(never)]
     fn begin(
         &mut self,
@@ -408,6 +440,9 @@ impl StaleRows {
             if row.is_some() {
                 return row;
             }
+            // With deltas a set may have room only after a commit page becomes
+            // free, which running updates may still bring about. Without running
+            // updates waiting for that would be waiting for nothing.
             if many || self.updates.is_empty() || owed.deltas.is_empty() {
                 self.short = None;
             } else {
@@ -421,8 +456,12 @@ impl StaleRows {
             if self.stripes.is_some() {
                 return self.next_stripe(geometry);
             }
+            // The fullest set goes first, since it is the first to run out of room.
+            // Ties go to the lowest number, so that runs are reproducible.
             let left = self.left.iter().zip(0..).max_by_key(|(left, set)| (**left, Reverse(*set)));
             let oldest = left.and_then(|(_, set)| self.oldest(frames, geometry, set));
+            // Sets name only rows with a page in a frame. Rows of which the cache
+            // has deltas alone are found by the order.
             return oldest.or_else(|| self.order.iter().flatten().copied().find(|row| self.can_be_updated(*row)));
         }
         None
@@ -431,19 +470,25 @@ impl StaleRows {
     /// The first row of the next stripe that can be cleaned.
     fn next_stripe(&mut self, geometry: &Geometry) -> Option<Row> {
         let (order, from) = (self.order.as_ref()?, self.stripes?);
+        // The sweep goes around the array like an elevator: a stripe that was just
+        // cleaned comes last, and neighbouring stripes follow each other on the
+        // disks.
         let mut rows = order.range(from..).chain(order.range(..from)).copied();
         let row = rows.find(|row| self.can_be_updated(*row))?;
         self.stripes = Some(stripe_of(row, geometry).end());
         Some(row)
     }
 
-    /// What is cleaned with a row.
+    /// Returns the rows that are cleaned together with a row: all of its stripe if stripes are cleaned, else
+    /// the row alone.
     fn around(&self, row: Row, geometry: &Geometry) -> Rows {
         let Some(order) = self.order.as_ref().filter(|_| self.stripes.is_some()) else { return Rows::new(row, 1) };
         let stripe = stripe_of(row, geometry);
         let mut rows = order.range(stripe.first..stripe.end()).filter(|row| self.can_be_updated(**row));
         let first = *rows.next().expect("the row is one of them");
         let last = *rows.next_back().unwrap_or(&first);
+        // The span includes rows between the first and the last that are not stale.
+        // One read and one write of the parity cost less than two of each.
         Rows::new(first, (last.0 - first.0) as u32 + 1)
     }
 
@@ -482,6 +527,8 @@ impl StaleRow {
 
     /// Pages of the row that can be cleaned, are not being, and are in frames.
     fn left(&self) -> u32 {
+        // Rows that are being cleaned count as free already, so that no more of
+        // them are begun than are needed.
         if self.can_be_updated() { self.in_frames().len() } else { 0 }
     }
 }
@@ -489,6 +536,8 @@ impl StaleRow {
 /// The rows of the stripe of a row.
 fn stripe_of(row: Row, geometry: &Geometry) -> Rows {
     let (_, row_in_chunk) = geometry.stripe_of(row);
+    // Rows of a stripe are numbered one after another, so the first follows by
+    // subtraction.
     Rows::new(Row(row.0 - u64::from(row_in_chunk)), geometry.chunk_pages())
 }
 

@@ -50,28 +50,30 @@ pub(super) const SEQUENTIAL_CUTOFF: ParamSpec = ParamSpec {
 /// Sets where sequential runs begin to pass caches of arrays in files by.
 pub(crate) const LONG_CUTOFF: (&str, &str) = (SEQUENTIAL_CUTOFF.name, "4MiB");
 
-/// How the newest version of a page is read from the frame that it is found by.
+/// Reads the newest version of a page through the frame by which the page is found.
 pub(crate) trait FrameReader {
     /// Plans the read; the steps after which the page is in `dst`.
     fn read(&mut self, op: OpId, frame: FrameNo, dst: Buf, frames: &mut FrameTable, out: &mut Out) -> StepSet;
 }
 
-/// It is in the frame.
+/// Reads a page that is stored in its frame as a whole.
 pub(super) struct WholeReader;
 
 impl FrameReader for WholeReader {
     fn read(&mut self, op: OpId, frame: FrameNo, dst: Buf, frames: &mut FrameTable, out: &mut Out) -> StepSet {
+        // A copy needs no claim of its own: the operation's claim on the row keeps
+        // writers of the page away.
         out.step(op, Step::Read { ext: frames.ext(frame), dst }, StepSet::EMPTY)
     }
 }
 
-/// What becomes of what is written.
+/// Decides what a cache does with pages that are written.
 pub trait WriteAdmission: Send + 'static {
-    /// Whether it is kept; if not, an older copy is dropped.
+    /// Is true if the cache keeps written pages; if false, it drops an older copy.
     const KEPT: bool;
     /// Name, title and paper of the cache.
     const NAMES: [&'static str; 3];
-    /// What it does.
+    /// Describes the cache for the help in one paragraph.
     const ABOUT: &'static str;
 }
 
@@ -81,7 +83,8 @@ pub struct CopyCache<W> {
     pub(super) geometry: Geometry,
     /// The frames that each operation uses, with the page of its fragment that is written to each.
     used: Vec<Vec<(FrameNo, u16)>>,
-    /// What a read that is being planned fills: the frame, what with, and when that is there.
+    /// Lists what the read that is being planned fills: the frame, the source buffer, and the steps after which
+    /// that holds the page.
     filling: Vec<(FrameNo, Buf, StepSet)>,
     pub(super) journal: Option<Box<CacheJournal>>,
     /// Of which write an operation fills frames, and what writes have filled that are under way: it is told
@@ -95,7 +98,7 @@ pub struct CopyCache<W> {
     writes: PhantomData<W>,
 }
 
-/// What operations of the cache's own, and parts of writes, are for.
+/// Names what an operation of the cache's own, or a part of a write, does.
 #[derive(Clone, Copy, Debug)]
 pub enum CopyCacheTask {
     /// Writes pages of the fragment to the cache.
@@ -112,6 +115,7 @@ impl From<Frag> for CopyCacheTask {
 
 impl<W: WriteAdmission> RegisteredCache for CopyCache<W> {
     const INFO: HostCacheInfo = HostCacheInfo {
+        // Static text, because the registry lists caches without building one.
         about: W::ABOUT,
         medium: CacheMedium::Device,
         max_pages: MAX_PAGES,
@@ -150,6 +154,8 @@ impl<W: WriteAdmission> CopyCache<W> {
             return Err(HostCacheError::ArrayPages { pages: array_pages, max: MAX_ARRAY_PAGES });
         }
         let mut frames = FrameTable::new(Dev(geometry.members()), pages - log, ways, geometry.clone());
+        // Without a log the cache starts empty after every restart. `write-through`
+        // and `write-around` accept that: their loss costs only speed.
         let journal = (log > 0).then(|| {
             frames.log_from(log);
             Box::new(CacheJournal::new(&frames, log))
@@ -171,14 +177,16 @@ impl<W: WriteAdmission> CopyCache<W> {
         })
     }
 
-    /// Whether a frame that was taken for an operation can be written by it, once what it has
-    /// [to log](Self::plan_claims) before is logged.
+    /// Returns true if the operation can write a frame that it took, once its [log entries](Self::plan_claims)
+    /// are logged.
     pub(super) fn claim(&mut self, op: OpId, frame: FrameNo) -> bool {
         let Self { frames, geometry, journal, .. } = self;
+        // Without a journal nothing outlives a power failure, so any frame may be
+        // overwritten at once.
         journal.as_mut().is_none_or(|journal| journal.claim(op, frame, frames, geometry))
     }
 
-    /// Whether any frame that can be taken can be [claimed](Self::claim) as well.
+    /// Returns true if any frame that can be taken can be [claimed](Self::claim) as well.
     pub(super) fn can_claim(&self) -> bool {
         self.journal.as_ref().is_none_or(|journal| journal.can_claim())
     }
@@ -188,7 +196,7 @@ impl<W: WriteAdmission> CopyCache<W> {
         self.journal.as_mut().map_or(StepSet::EMPTY, |journal| journal.plan_claims(op, out))
     }
 
-    /// What an operation has claimed it does not write.
+    /// Returns the source of the newest version of a page.
     pub(super) fn unclaim(&mut self, op: OpId) {
         if let Some(journal) = &mut self.journal {
             journal.unclaim(op, &self.frames);
@@ -201,7 +209,7 @@ impl<W: WriteAdmission> CopyCache<W> {
         self.counts.meta_writes += journal.plan(op, part, &mut self.frames, &self.geometry, out);
     }
 
-    /// Whether its device is there.
+    /// Returns true if the cache's device is there.
     pub(super) fn is_caching(&self) -> bool {
         self.frames.is_enabled()
     }
@@ -228,6 +236,8 @@ impl<W: WriteAdmission> CopyCache<W> {
         reader: &mut impl FrameReader,
         out: &mut Out,
     ) -> StepSet {
+        // The pin keeps the frame from eviction until the read ends; other
+        // operations may take frames of the set meanwhile.
         self.frames.pin(frame);
         self.uses(op, frame, page);
         self.counts.read_hits += 1;
@@ -239,6 +249,8 @@ impl<W: WriteAdmission> CopyCache<W> {
     pub(super) fn distrust(&mut self, rows: Rows, columns: ColumnSet) {
         for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
             let page = page_of(&self.geometry, row, column);
+            // A stale page stays: dropping it would lose the version that the
+            // parity covers, and with it the cheap update.
             if !self.is_stale(page) {
                 self.frames.drop_page(page);
             }
@@ -248,6 +260,7 @@ impl<W: WriteAdmission> CopyCache<W> {
     /// Pages are about to be written, row by row: the intent of a row may be cleared before what the cache has
     /// of it is written anew, so that the log is not to say any more that it has it.
     pub(super) fn take_back(&mut self, rows: Rows, columns: ColumnSet) {
+        // Only a log can outlive a crash and be believed about an outdated page.
         if self.journal.is_none() {
             return;
         }
@@ -277,11 +290,16 @@ impl<W: WriteAdmission> CopyCache<W> {
         if !may_fill(lpn, row, place.column) {
             return;
         }
+        // A full set costs the fill, never the read: the page was read from the
+        // members anyway.
         if let Some(frame) = self.frames.fill(lpn, row) {
             if self.claim(op, frame) {
                 self.uses(op, frame, page);
                 self.filling.push((frame, src, after));
             } else {
+                // The log still names the frame's old page and no NVRAM slot is
+                // spare to retract that. Overwriting it would make the log lie
+                // after a crash.
                 self.frames.undone(frame);
             }
         }
@@ -295,6 +313,8 @@ impl<W: WriteAdmission> CopyCache<W> {
         let logged = self.plan_claims(op, out);
         for (frame, src, after) in self.filling.drain(..) {
             self.counts.read_fills += 1;
+            // No FUA: a copy that a power failure takes is read again from the
+            // members.
             out.step(op, Step::Write { ext: self.frames.ext(frame), src, fua: false }, after | logged);
         }
     }
@@ -318,13 +338,19 @@ impl<W: WriteAdmission> CopyCache<W> {
             }
             let Some(frame) = self.frames.fill(page, self.row(page)) else { continue };
             let part = match filling {
+                // Longer segments are spread over several operations, since one has
+                // 64 steps.
                 Some(part) if self.used.get(part.index()).is_none_or(|used| used.len() < FILL_PAGES) => part,
                 _ => operations.open_part(op, (*write.frag).into(), out),
             };
             filling = Some(part);
+            // Writes are told of only when the members have the data too. So the
+            // part has to find its write again.
             if self.journal.is_some() {
                 *of(&mut self.parts, part) = Some(op);
             }
+            // The claim is made now, while the frame is known to be taken;
+            // `plan_fills` only plans what was claimed.
             if self.claim(part, frame) {
                 self.counts.write_fills += 1;
                 self.uses(part, frame, (page - write.frag.page) as u16);
@@ -338,6 +364,8 @@ impl<W: WriteAdmission> CopyCache<W> {
     pub(super) fn plan_fills(&mut self, op: OpId, frag: Frag, out: &mut Out) {
         let logged = self.plan_claims(op, out);
         for (frame, page) in self.used.get(op.index()).into_iter().flatten() {
+            // The source is the host's own buffer. The write is answered only after
+            // this operation ends, so the buffer stays valid.
             let step = Step::Write { ext: self.frames.ext(*frame), src: frag.host(*page), fua: false };
             out.step(op, step, logged);
         }
@@ -379,6 +407,8 @@ impl<W: WriteAdmission> CopyCache<W> {
     ) -> Option<StepSet> {
         let count = seg.pages();
         let cached = |page| self.frames.get(page).is_some();
+        // The limit keeps the operation below its 64 steps; longer segments are
+        // read from the array, whose steps read runs.
         if count > READ_PAGES || !array.pages_of(seg).all(cached) {
             self.counts.read_misses += u64::from(count);
             return None;
@@ -414,11 +444,16 @@ impl<W: WriteAdmission> CopyCache<W> {
         let runs = || hits[..count].chunk_by(|a, b| a.is_some() == b.is_some());
         let mut page = pages.first();
         for run in runs() {
+            // The check runs before any step is planned. A degraded member needs an
+            // operation of another kind, and a plan that is half made cannot be
+            // taken back.
             if run[0].is_none() {
                 array.check_whole(page, run.len() as u16)?;
             }
             page += run.len() as u64;
         }
+        // A sequential run would evict pages that are read again for pages that are
+        // not (the cutoff of EnhanceIO and bcache).
         let fills = !pages.frag.bypass;
         let mut done = StepSet::EMPTY;
         for (hit, page) in hits[..count].iter().zip(pages.from..) {
@@ -461,9 +496,12 @@ impl<W: WriteAdmission> CopyCache<W> {
     ) -> StepSet {
         let frag = write.frag;
         let mut after = write.after;
+        // A trim changes what the members return, so a copy would be wrong
+        // afterwards.
         if frag.op != HostOp::Write {
             self.drop_pages(write.seg, array);
         } else if frag.bypass && frag.sectors.is_none() {
+            // Counters must not depend on how often an operation is planned anew.
             if !write.again {
                 self.bypassed(write.seg, array);
             }
@@ -493,6 +531,8 @@ impl<W: WriteAdmission> CopyCache<W> {
                 after |= out.step(op, step, after | logged);
             }
         } else if !write.again {
+            // A plan that is made again must not fill: some of its parts may have
+            // run already, and the parity may cover another version.
             self.fill_after_write(op, write, array, operations, admits, out);
         }
         after
@@ -522,7 +562,7 @@ impl<W: WriteAdmission> CopyCache<W> {
     }
 }
 
-/// It has copies of what is on the members, and nothing else.
+/// Answers the array for a cache that holds only copies of what the members have.
 impl<W: WriteAdmission> PageVersions for CopyCache<W> {
     /// Whatever is carried out with another is put into the cache when its turn comes; until then there is no copy.
     fn may_fold(&self, _: Rows, _: ColumnSet) -> bool {
@@ -557,6 +597,8 @@ impl<W: WriteAdmission> HostCache for CopyCache<W> {
     }
 
     fn turn(&mut self, _: &mut RaidArray, operations: &mut CacheOperations<CopyCacheTask>, out: &mut Out) {
+        // A trim is opened at most once at a time, which batches what becomes free
+        // under load.
         self.trims.turn(&mut self.frames, out, |out| operations.open_own(None, CopyCacheTask::Trim, out));
     }
 
@@ -610,6 +652,7 @@ impl<W: WriteAdmission> HostCache for CopyCache<W> {
 
     fn undone(&mut self, op: OpId) {
         self.release(op, FrameTable::undone);
+        // The part's write is not done; nothing of it may be told to the log.
         if let Some(part) = self.parts.get_mut(op.index()) {
             *part = None;
         }
@@ -623,6 +666,8 @@ impl<W: WriteAdmission> HostCache for CopyCache<W> {
         if self.journal.is_none() {
             return self.release(op, FrameTable::done);
         }
+        // Fills that belong to a write are held back until the write itself is
+        // done. The log must not name a version that the members may lack.
         let parent = self.parts.get_mut(op.index()).and_then(Option::take);
         for (frame, _) in of(&mut self.used, op).drain(..) {
             if !self.frames.is_filling(frame) {
@@ -641,10 +686,14 @@ impl<W: WriteAdmission> HostCache for CopyCache<W> {
 
     fn forget_bad_page(&mut self, page: u64, _: OpId, _: Option<Claim>) -> Option<BadCachePage> {
         let frame = self.frames.at(page)?;
+        // A bad sector under a page that was evicted meanwhile concerns nobody;
+        // only the page's current frame counts.
         let is_there = self.frames.get(self.frames.page(frame)) == Some(frame);
         is_there.then(|| {
             let fill = self.frames.fill_of(frame);
             self.frames.forget(frame);
+            // The members have every page, so dropping the frame repairs the error
+            // completely.
             BadCachePage { fate: PageFate::Dropped, fill }
         })
     }

@@ -1,10 +1,13 @@
-//! What caches share that leave the parity as it is for a while (specs §9.2 to §9.4): a write of pages that
-//! they have goes to the members without parity, and to the cache, which keeps what the parity covers
-//! beside what is newer. How it does is what tells them apart.
+//! Implements what all caches share that defer parity (specs §9.2 to §9.4). A write of cached pages goes to the
+//! members without parity, and to the cache. The cache keeps the version that the parity covers beside the
+//! newer one; a [`ParityBase`] says how.
 //!
-//! What they know of pages that the members have as well outlives a cut ([`journal`]). The rows that
-//! they have left behind have their intents open: after a cut their parity is made anew from what the
-//! members hold, and their pages leave the cache.
+//! Invariants:
+//!
+//! * A [`journal`] lets pages that the members also have outlive a power failure.
+//! * Every row with stale parity has an open intent.
+//! * After a crash recovery recomputes the parity of such rows from the members, and the start drops their
+//!   pages.
 
 use destage_plan::{
     Buf, Claim, Column, ColumnSet, Control, DevSet, DeviceChange, Event, Frag, HostOp, NvHeld, OpId, Out,
@@ -30,7 +33,7 @@ use crate::{
     ReadPages, RegisteredCache, StaleParity, WriteStage,
 };
 
-/// What all of them take.
+/// Lists the parameters that all of these caches take.
 pub(super) const PARAMS: [ParamSpec; 9] = [
     WAYS,
     behind::HIGH,
@@ -78,7 +81,7 @@ pub(super) fn bytes_per_page(params: &Params) -> u64 {
     BYTES_PER_PAGE + journal::bytes_per_page(params) + behind::bytes_per_page(behind::HIGH, params)
 }
 
-/// What is said of all of them.
+/// Returns the registry entry that all of these caches share; the caller adds its own fields.
 pub(super) const fn info<K: ParityBase>(name: &'static str, title: &'static str, paper: &'static str) -> HostCacheInfo
 where
     DeferredParity<K>: RegisteredCache,
@@ -90,6 +93,8 @@ where
         max_pages: MAX_PAGES,
         nv_slots: |pages, _, _| journal::slots(pages),
         delays_parity: true,
+        // The synchroniser delays writes of data to members; here nothing of that
+        // kind is left to be delayed.
         synchronised: Err("what it leaves for later is parity, which is updated row by row"),
         // Two sets, so that both lookup and eviction matter, and rows that are cleaned soon.
         small: |pages| {
@@ -107,8 +112,11 @@ pub(super) fn new<K: ParityBase>(
     params: &Params,
 ) -> Result<DeferredParity<K>, HostCacheError> {
     let log = journal::log_pages(pages, array.page_bytes, params)?;
+    // The log takes the first pages of the device, so frames begin behind it.
     let mut copies = CopyCache::with_log(pages, log, array, params)?;
     let kept = K::new(&mut copies.frames, array.geometry.data_columns().into(), params)?;
+    // Only a `ParityBase` that prepares can keep a delta of a page that is in no
+    // frame. Then sets' lists cannot find all stale rows.
     let behind = StaleRows::new(&copies.frames, kept.rules().prepares, params)?;
     Ok(DeferredParity { copies, behind, kept, planned: Vec::new(), parts: WriteParts::default() })
 }
@@ -127,6 +135,8 @@ impl<K: ParityBase> DeferredParity<K> {
         let Self { copies: CopyCache { frames, geometry, .. }, behind, kept, .. } = self;
         let page = page_of(geometry, row, column);
         let frame = frames.get(page);
+        // The row is marked before the frame is given back: after that nobody could
+        // tell which version the parity covers.
         behind.lose_page(row, column, frames);
         kept.forget(frame.map_or(PageHome::Bare(page), PageHome::Frame), frames);
         if let Some(frame) = frame {
@@ -141,6 +151,8 @@ impl<K: ParityBase> DeferredParity<K> {
         let nothing = KnownPage { row: Row(0), column: Column(0), page: 0, frame: None };
         let mut pages = [nothing; MOST_PAGES];
         let (mut count, mut approach) = (0, WriteApproach::Delayed);
+        // Nothing is changed before all pages have passed: a refusal must leave no
+        // page half kept.
         for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
             let page = page_of(&copies.geometry, row, column);
             let frame = copies.frames.get(page);
@@ -158,9 +170,12 @@ impl<K: ParityBase> DeferredParity<K> {
             count += 1;
         }
         let pages = &pages[..count];
+        // From here on nothing fails, so the frames and rows below change together.
         kept.keep(op, pages, copies, behind)?;
         for known in pages {
             if let Some(frame) = known.frame {
+                // A page that is stale already keeps the version that the parity
+                // covers. A second write replaces only the newest version.
                 if !copies.frames.is_stale(frame) {
                     copies.frames.leave_behind(frame);
                 }
@@ -174,17 +189,23 @@ impl<K: ParityBase> DeferredParity<K> {
 
 impl<K: ParityBase> PageVersions for DeferredParity<K> {
     fn approach(&mut self, op: OpId, host: HostOp, seg: StripeSegment, rows: Rows, may_delay: bool) -> WriteApproach {
+        // The array may plan the same write several times. What an earlier plan
+        // reserved is given back first.
         self.kept.drop_work(op, &mut self.copies);
         let planned = of(&mut self.planned, op);
         let earlier = *planned;
         if earlier == EarlierPlan::None {
             *planned = EarlierPlan::Asked;
         } else {
+            // A member may have got a part of the earlier plan. So a copy in the
+            // cache may be newer or older than what the parity covers.
             self.copies.distrust(rows, seg.columns);
         }
         let few = seg.rows * seg.columns.len() <= MOST_PAGES as u32;
         // What fills the cache would be taken for what the parity covers.
         let is_first = earlier != EarlierPlan::Fills && rows.count == seg.rows;
+        // `may_delay` is false in a degraded array: with a lost member stale parity
+        // would leave data that nothing makes up.
         if may_delay && host == HostOp::Write && is_first && self.is_caching() {
             let refused = if few { self.keep(op, rows, seg.columns) } else { Err(KeepRefusal::AsItIs) };
             let why = match refused {
@@ -195,6 +216,8 @@ impl<K: ParityBase> PageVersions for DeferredParity<K> {
             if earlier == EarlierPlan::None && self.parts.split(op, seg, &self.copies) {
                 return WriteApproach::Split;
             }
+            // Only a lack of room makes cleaning urgent. Cleaning does nothing for
+            // pages that are not cached at all.
             if why == KeepRefusal::NoRoom {
                 self.kept.count_no_room(seg.pages());
                 self.behind.are_short(Some(self.copies.frames.set_of(rows.first)));
@@ -203,12 +226,17 @@ impl<K: ParityBase> PageVersions for DeferredParity<K> {
         let departs = self.departs(rows);
         // Then it is written in pieces.
         if rows.count > 1 && (departs || !may_delay) {
+            // A write in pieces may end one row, and clear its intent, before
+            // another row's pages are in the cache. The log must not name the old
+            // pages at that moment.
             self.copies.take_back(rows, seg.columns);
         }
         if departs { WriteApproach::Departed } else { WriteApproach::Plain }
     }
 
     fn may_fold(&self, rows: Rows, columns: ColumnSet) -> bool {
+        // A cache that prepares has to act before its members are written. Folded
+        // writes are planned once for all, without that.
         !self.kept.rules().prepares && self.copies.has_none(rows, columns)
     }
 
@@ -226,6 +254,8 @@ impl<K: ParityBase> PageVersions for DeferredParity<K> {
 
     fn sources(&self, row: Row) -> RowSources {
         let mut sources = RowSources::default();
+        // Rows that are not stale take the array's default: members for data, and
+        // parity that covers them.
         let Some(stale) = self.behind.get(row) else { return sources };
         let (frames, geometry) = (&self.copies.frames, &self.copies.geometry);
         let mut made = stale.columns.len();
@@ -236,6 +266,8 @@ impl<K: ParityBase> PageVersions for DeferredParity<K> {
             // Until the first newer version is in the cache, the member may hold any part of it.
             if let Some(frame) = frame {
                 let newest = self.kept.newest(frame, frames);
+                // Each page that is made of a base and a delta takes two reads and
+                // a decode, so `most_made` keeps the operation within its 64 steps.
                 let is_made = matches!(newest, VersionSource::Delta(_)) && !stale.columns.contains(column);
                 made += u32::from(is_made);
                 if !is_made || made <= self.kept.rules().most_made {
@@ -296,10 +328,14 @@ impl<K: ParityBase> PageVersions for DeferredParity<K> {
 
     fn holds(&self, row: Row) -> bool {
         let CopyCache { frames, geometry, .. } = &self.copies;
+        // A stale row needs its open intent: it is the only thing that tells
+        // recovery after a crash to recompute this parity.
         self.behind.get(row).is_some() || self.journal().is_some_and(|journal| journal.holds(row, frames, geometry))
     }
 
     fn is_recovered(&self) -> bool {
+        // A log that is still being read may name pages that the members have
+        // newer. Serving before it is replayed would read the old ones.
         self.journal().is_none_or(CacheJournal::is_recovered)
     }
 
@@ -321,6 +357,8 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
     fn load(&mut self, held: &NvHeld<'_>, _page_bytes: u32) -> bool {
         match &mut self.copies.journal {
             Some(journal) if CacheJournal::is_own(&held.tag) => journal.load(held),
+            // The tag's kind decides whose slot it is. Two owners never use the
+            // same kind.
             _ => self.kept.load(held),
         }
     }
@@ -332,6 +370,8 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
         }
         // What the device held before another took its place is lost as well.
         if has_own && self.is_caching() {
+            // The order matters: staged deltas name frames, so they are dropped
+            // while the table still knows these.
             self.kept.lose(&mut self.copies.frames);
             self.copies.device_changed(devs, DeviceChange::Failed);
             self.behind.lose_covered();
@@ -340,6 +380,8 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
             journal.lose(devs);
         }
         if !devs.is_empty() {
+            // Cleaning begins at once with any lost device: stale parity protects
+            // nothing, and a second loss would lose data.
             self.behind.hurry();
         }
         if change == DeviceChange::Replaced {
@@ -351,6 +393,8 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
     }
 
     fn turn(&mut self, array: &mut RaidArray, operations: &mut CacheOperations<DeferredTask<K::Part>>, out: &mut Out) {
+        // Slots and intents that earlier events released go back first, so that
+        // this turn's operations find them.
         if let Some(journal) = &mut self.copies.journal {
             journal.settle(array, out);
         }
@@ -376,6 +420,9 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
                         config.page_bytes, bytes,
                         "the array is served with pages of other bytes than it was made for"
                     );
+                    // Without this the array clears intents as soon as members are
+                    // written. An array with copies keeps them for rows that the
+                    // log still names.
                     array.has_copies();
                     journal.started(start.intents, bytes);
                 }
@@ -411,6 +458,8 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
         self.behind.asked(out.now());
         let Self { copies, behind, kept, .. } = self;
         let admits = kept.rules().admits_reads;
+        // A stale page that is in no frame has its covered version elsewhere. A
+        // fill would be taken for that version.
         copies.read_by(op, pages, dst, array, kept, |_, row, column| admits && !behind.is_stale(row, column), out)
     }
 
@@ -443,6 +492,8 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
             KeptWrite::After(done) => Some(done),
             KeptWrite::Later => None,
             KeptWrite::Not => {
+                // The parity is updated with this write. A plan that is made again
+                // must not take the fill for the covered version.
                 *of(&mut self.planned, op) = EarlierPlan::Fills;
                 let admits = |page, frames: &FrameTable| kept.admits(page, frames);
                 Some(copies.write_with(op, stage.planned(), array, operations, admits, out))
@@ -477,6 +528,8 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
     }
 
     fn done(&mut self, op: OpId) {
+        // The number of an operation is used again; its next user starts without a
+        // history.
         *of(&mut self.planned, op) = EarlierPlan::None;
         self.copies.done(op);
         let CopyCache { frames, geometry, journal, .. } = &mut self.copies;
@@ -507,6 +560,8 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
         }
         let fill = frames.fill_of(bad);
         // If members have what an operation writes, nothing that was planned to be kept of it comes about.
+        // Members have the newest version of every page. A delta without its base
+        // is useless, so all that belongs to the page goes.
         let written = self.kept.written_by(op);
         lost.into_iter().chain(written).for_each(|(row, column)| self.lose_page(row, column));
         Some(BadCachePage { fate: PageFate::Dropped, fill })
@@ -522,6 +577,8 @@ impl<K: ParityBase> HostCache for DeferredParity<K> {
 
     fn status(&self) -> HostCacheStatus<'_> {
         let is_believed = self.journal().is_some_and(|journal| !journal.is_recovered());
+        // Until the note is durable a start would believe the lost log. The
+        // executor waits for that before it forgets the device.
         let unnoted = if is_believed { DevSet::one(self.copies.frames.dev()) } else { DevSet::EMPTY };
         HostCacheStatus { unnoted, ..self.copies.status() }
     }

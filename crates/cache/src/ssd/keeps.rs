@@ -1,5 +1,5 @@
-//! How a cache keeps what the parity covers of a page beside what is newer: what tells those apart that
-//! [leave parity for later](super::delayed).
+//! Defines how a cache keeps the version that the parity covers beside the newer one. This is where the caches
+//! that [defer parity](super::delayed) differ.
 
 use destage_plan::{Column, Frag, NvHeld, OpId, Out, Params, Row, StepNo, StepOutcome, StepSet};
 use destage_raid::array::{RaidArray, VersionSource};
@@ -12,6 +12,7 @@ use super::write_through::ThroughRule;
 use crate::{CacheOperations, HostCacheError, WriteStage};
 
 /// Pages of a write whose parity is left behind, at most: an operation has 64 steps.
+// A page may take up to four steps: a read, an encode, an NVRAM put and a write.
 pub(super) const MOST_PAGES: usize = 16;
 
 /// A page that is written, with the frame that the cache finds it by if there is one.
@@ -23,7 +24,7 @@ pub(crate) struct KnownPage {
     pub(super) frame: Option<FrameNo>,
 }
 
-/// What operations of the cache's own, and parts of writes, are for.
+/// Names what an operation of the cache's own, or a part of a write, does.
 #[derive(Clone, Copy)]
 pub(crate) enum DeferredTask<K> {
     /// Writes pages of a fragment to the cache.
@@ -32,7 +33,7 @@ pub(crate) enum DeferredTask<K> {
     Journal(journal::JournalTask),
     /// Trims what became free.
     Trim,
-    /// What the way in which versions are kept needs.
+    /// Does work of the [`ParityBase`].
     Kept(K),
 }
 
@@ -42,7 +43,7 @@ impl<K> From<Frag> for DeferredTask<K> {
     }
 }
 
-/// Where the cache finds a page, or what it has of it.
+/// Identifies how the cache holds a page.
 #[derive(Clone, Copy)]
 pub(crate) enum PageHome {
     /// By this frame.
@@ -51,11 +52,11 @@ pub(crate) enum PageHome {
     Bare(u64),
 }
 
-/// What a way to keep versions is good for.
+/// Describes what a [`ParityBase`] can do.
 #[derive(Clone, Copy)]
 pub(crate) struct KeepsRules {
-    /// What the parity covers of pages that are in no frame can be kept, too: then what is needed for that is
-    /// [prepared](WriteStage::Prepared) before they are written.
+    /// Is true if the version that the parity covers can be kept for pages in no frame as well. Such writes are
+    /// [prepared](WriteStage::Prepared) before the members are written.
     pub(super) prepares: bool,
     /// Pages that are read come into frames.
     pub(super) admits_reads: bool,
@@ -66,15 +67,16 @@ pub(crate) struct KeepsRules {
 
 impl Default for KeepsRules {
     fn default() -> Self {
+        // The defaults are those of `leavo`, which keeps whole pages side by side.
         Self { prepares: false, admits_reads: true, most_made: u32::MAX }
     }
 }
 
-/// What is planned of a write whose parity may be left behind.
+/// Tells what is planned for a write whose parity may stay stale.
 pub(crate) enum KeptWrite {
     /// Nothing: it is not kept.
     Not,
-    /// It is in the cache after these steps.
+    /// Enters the cache after these steps.
     After(StepSet),
     /// Not all yet: what its [stage](WriteStage) names is called later.
     Later,
@@ -89,15 +91,15 @@ pub(crate) enum KeepRefusal {
     AsItIs,
 }
 
-/// How what the parity covers of a page is kept beside what is newer.
+/// Keeps the version that the parity covers of a page beside the newer one.
 pub(crate) trait ParityBase: FrameReader + Send + Sized + 'static {
-    /// What operations of its own are for.
+    /// Names what an operation of its own does.
     type Part: Copy + Send;
 
     /// For a cache of these frames, over an array of so many data columns.
     fn new(frames: &mut FrameTable, columns: u32, params: &Params) -> Result<Self, HostCacheError>;
 
-    /// What it is good for.
+    /// Returns what this implementation can do.
     fn rules(&self) -> KeepsRules {
         KeepsRules::default()
     }
@@ -124,7 +126,7 @@ pub(crate) trait ParityBase: FrameReader + Send + Sized + 'static {
     /// Counts pages that are written with their parity for want of room.
     fn count_no_room(&mut self, pages: u16);
 
-    /// What was to be kept will not come about.
+    /// Gives up what an operation was to keep.
     fn drop_work(&mut self, op: OpId, copies: &mut CopyCache<ThroughRule>);
 
     /// Notes that a planned write did not reach a page's member, after [`drop_work`](Self::drop_work).
@@ -143,7 +145,7 @@ pub(crate) trait ParityBase: FrameReader + Send + Sized + 'static {
         out: &mut Out,
     ) -> KeptWrite;
 
-    /// Whether a page that is written with its parity comes into a frame, or stays in the one that it has.
+    /// Returns true if a page that is written with its parity enters a frame, or stays in its own.
     fn admits(&mut self, page: u64, frames: &FrameTable) -> bool {
         let _ = (page, frames);
         true
@@ -188,10 +190,10 @@ pub(crate) trait ParityBase: FrameReader + Send + Sized + 'static {
     /// Frames that are owed.
     fn owed(&self, frames: &FrameTable) -> ReclaimableFrames<'_>;
 
-    /// Where the newest version of a page is.
+    /// Returns the source of the newest version of a page.
     fn newest(&self, frame: FrameNo, frames: &FrameTable) -> VersionSource;
 
-    /// Where what the parity covers is of a stale page.
+    /// Returns the source of the version that the parity covers of a stale page.
     fn covered_source(&self, home: PageHome, frames: &FrameTable) -> VersionSource;
 
     /// An operation reads all versions of a page.
@@ -222,11 +224,11 @@ pub(crate) trait ParityBase: FrameReader + Send + Sized + 'static {
         let _ = frames;
     }
 
-    /// Whether nothing is left to be done.
+    /// Returns true if no work is left.
     fn is_clean(&self) -> bool {
         true
     }
 
-    /// What was counted, after [`CLEANED`](super::delayed::CLEANED).
+    /// Appends its counters, after [`CLEANED`](super::delayed::CLEANED).
     fn figures(&self, into: &mut Vec<u64>);
 }

@@ -1,5 +1,5 @@
-//! `LeavO`: a write of a page that the cache has goes to a new page of the cache and to its member, and the
-//! parity stays as it is; the old page is kept, since it is what the parity covers (specs §9.2).
+//! Implements `leavo`: keeps old and new pages side by side (specs §9.2). A write of a cached page goes to a
+//! new frame and to its member, and the parity stays stale. The old page stays, since the parity covers it.
 
 use std::convert::Infallible;
 
@@ -24,14 +24,14 @@ const IN_PLACE: CacheFigure =
 #[derive(Clone, Copy)]
 struct PageRenewal {
     page: u64,
-    /// Where its newest version goes; none: over the one before.
+    /// Is the frame for the newest version; none if it overwrites the one before.
     fresh: Option<FrameNo>,
 }
 
 /// Old and new versions, side by side.
 #[derive(Default)]
 pub(crate) struct VersionPairs {
-    /// What each operation writes whose parity is left behind.
+    /// Holds the pages that each operation writes while their parity stays stale.
     renewals: Vec<Vec<PageRenewal>>,
     /// The frames that each operation was told of.
     named: Vec<Vec<FrameNo>>,
@@ -49,6 +49,8 @@ impl RegisteredCache for Leavo {
                 later, from old and new pages in the cache.",
         bytes_per_page: delayed::bytes_per_page,
         params: &PARAMS,
+        // Both ways of cleaning have code of their own, so the crash harness draws
+        // one for each history.
         modes: &[&[], &[(behind::CLEAN.name, "stripes")]],
         figures: &[delayed::CLEANED, IN_PLACE, delayed::NO_ROOM],
         ..delayed::info::<VersionPairs>(
@@ -70,6 +72,8 @@ impl FrameReader for VersionPairs {
 }
 
 impl ParityBase for VersionPairs {
+    // All work is part of a write or of cleaning; `leavo` opens no operation of its
+    // own.
     type Part = Infallible;
 
     fn new(_: &mut FrameTable, _: u32, _: &Params) -> Result<Self, HostCacheError> {
@@ -91,8 +95,12 @@ impl ParityBase for VersionPairs {
         let mut enough = true;
         for (known, frame) in kept() {
             let mut fresh = copies.frames.take(known.row);
+            // A frame whose old page cannot be retracted from the log is as good as
+            // none: writing to it would make the log lie.
             fresh.take_if(|fresh| !copies.claim(op, *fresh)).into_iter().for_each(|fresh| copies.frames.undone(fresh));
             // The version that the parity covers has to stay.
+            // With a partner the newest version may be overwritten in place: the
+            // covered one lies in another frame and stays.
             enough = fresh.is_some() || copies.frames.covered(frame) != frame;
             if !enough {
                 break;
@@ -103,6 +111,8 @@ impl ParityBase for VersionPairs {
             copies.frames.done(frame);
         }
         if !enough {
+            // All pages or none: a write of which only a part defers its parity
+            // would need two plans.
             self.drop_work(op, copies);
             return Err(KeepRefusal::NoRoom);
         }
@@ -145,6 +155,8 @@ impl ParityBase for VersionPairs {
                 None => write.frag.host((renewal.page - write.frag.page) as u16),
             };
             let step = Step::Write { ext: copies.frames.ext(frame), src, fua: false };
+            // All pages wait for the same log entries. One NVRAM commit for the
+            // write costs less than one for each page.
             after |= out.step(op, step, write.after | logged);
         }
         KeptWrite::After(after)
@@ -157,6 +169,8 @@ impl ParityBase for VersionPairs {
     fn done(&mut self, op: OpId, copies: &mut CopyCache<ThroughRule>, _: &mut StaleRows) {
         let frames = &mut copies.frames;
         while let Some(renewal) = of(&mut self.renewals, op).pop() {
+            // The device may have been lost while the write ran. Then the stale
+            // page is gone and the new frame holds nothing.
             match (renewal.fresh, frames.get(renewal.page)) {
                 (Some(fresh), Some(stale)) => frames.renew(stale, fresh),
                 (Some(fresh), None) => frames.undone(fresh),
@@ -166,6 +180,8 @@ impl ParityBase for VersionPairs {
     }
 
     fn owed(&self, frames: &FrameTable) -> ReclaimableFrames<'_> {
+        // A stale page holds two frames here, the old and the new, of which
+        // cleaning frees one and cleans the other; `of_page` counts both.
         ReclaimableFrames { all: frames.stale(), of_page: 2, packed: 0, deltas: &[] }
     }
 
@@ -176,6 +192,8 @@ impl ParityBase for VersionPairs {
     fn covered_source(&self, home: PageHome, frames: &FrameTable) -> VersionSource {
         match home {
             PageHome::Frame(frame) => VersionSource::Page(frames.ext(frames.covered(frame))),
+            // A bare page cannot come from `leavo` itself: a bad sector or a lost
+            // device took its frame.
             PageHome::Bare(_) => VersionSource::Lost,
         }
     }
@@ -185,6 +203,8 @@ impl ParityBase for VersionPairs {
         let named = of(&mut self.named, op);
         let covered = frames.covered(frame);
         for frame in [Some(frame), (covered != frame).then_some(covered)].into_iter().flatten() {
+            // Hold, not pin: reads for cleaning are no use by the host and must not
+            // change the LRU order.
             frames.hold(frame);
             named.push(frame);
         }
@@ -200,6 +220,8 @@ impl ParityBase for VersionPairs {
 
     fn covered(&mut self, home: PageHome, written: bool, frames: &mut FrameTable) {
         let PageHome::Frame(frame) = home else { return };
+        // A page without a partner has only the covered version in the cache, which
+        // the write or the cleaning made obsolete.
         if written || frames.covered(frame) == frame {
             frames.forget(frame);
         } else {

@@ -1,4 +1,4 @@
-//! What the caches on an SSD before a parity RAID share (specs §9).
+//! Contains the caches on an SSD in front of a parity RAID, and what they share (specs §9).
 
 mod behind;
 mod copies;
@@ -28,6 +28,8 @@ pub(crate) use write_through::WriteThrough;
 
 /// An entry of a table by operations.
 fn of<T: Default>(table: &mut Vec<T>, op: OpId) -> &mut T {
+    // Tables by operation grow on demand. Operation numbers are dense and used
+    // again, so a table stays as small as the most that run at once.
     if table.len() <= op.index() {
         table.resize_with(op.index() + 1, T::default);
     }

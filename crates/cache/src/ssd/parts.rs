@@ -29,6 +29,7 @@ impl WriteParts {
     /// Cuts a segment whose parity cannot be left behind as a whole, in the order of the first pages of its parts. Returns
     /// false if there is nothing to be cut: then it is written with its parity.
     pub(super) fn split<W>(&mut self, op: OpId, seg: StripeSegment, copies: &CopyCache<W>) -> bool {
+        // A single page cannot be cut; its refusal stands.
         if seg.pages() == 1 {
             return false;
         }
@@ -37,6 +38,8 @@ impl WriteParts {
             let row = copies.geometry.row(seg.stripe, in_chunk);
             let is_cached = |column: &Column| copies.frames.contains(page_of(&copies.geometry, row, *column));
             let cached: ColumnSet = seg.columns.iter().filter(is_cached).collect();
+            // A row that is written whole needs no read at all with its parity.
+            // Cutting out its hits would turn one write into several with reads.
             if seg.columns == data && cached != data { ColumnSet::EMPTY } else { cached }
         };
         self.found.clear();
@@ -53,6 +56,8 @@ impl WriteParts {
             first += rows;
         }
         if self.found == [seg] {
+            // Cutting would not help: with no page in the cache there is nothing to
+            // defer.
             if seg.columns == data || cached(seg.first).is_empty() {
                 return false;
             }
@@ -66,6 +71,7 @@ impl WriteParts {
                 ..seg
             }));
         }
+        // Parts run in the order of addresses, so members see ascending writes.
         self.found.sort_by_key(|part| (part.columns.lowest(), part.first));
         self.queue.extend(self.found.drain(..).map(|part| (op, part)));
         true
@@ -75,6 +81,8 @@ impl WriteParts {
     fn put_hits(&mut self, seg: StripeSegment) {
         let mut rest = seg.columns;
         while !rest.is_empty() {
+            // Columns first: a part that spans columns of one row shares the row's
+            // claim and intent.
             let columns: ColumnSet = rest.iter().take(MOST_PAGES).collect();
             let most = MOST_PAGES as u32 / columns.len();
             let parts = (0..seg.rows).step_by(most as usize);

@@ -47,6 +47,7 @@ impl FrameTrims {
     fn begin(&mut self, frames: &mut FrameTable, out: &mut Out, open: impl FnOnce(&mut Out) -> OpId) {
         frames.take_freed(MOST, &mut self.frames);
         if !self.frames.is_empty() {
+            // Ascending frames merge into runs, and each run is one command.
             self.frames.sort_unstable();
             self.op = Some(open(out));
         }
@@ -55,6 +56,8 @@ impl FrameTrims {
     /// Plans the operation; what is there anew if it fails is not the device that had the pages.
     pub(super) fn plan(&self, op: OpId, frames: &FrameTable, out: &mut Out) {
         debug_assert_eq!(self.op, Some(op), "there is one at a time");
+        // A replaced device never had these pages; trimming them could only discard
+        // new data.
         if frames.is_enabled() {
             for run in self.frames.chunk_by(|a, b| a.number() + 1 == b.number()) {
                 let first = frames.ext(run[0]);
@@ -62,6 +65,8 @@ impl FrameTrims {
                 out.step(op, Step::Trim { ext }, StepSet::EMPTY);
             }
         }
+        // The operation always ends, even without steps, so that its frames come
+        // back.
         out.close(op);
     }
 

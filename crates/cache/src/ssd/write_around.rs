@@ -1,9 +1,8 @@
-//! Write-around: what is written goes to the array alone, and an older copy is dropped (WA, specs
-//! §9.1).
+//! Implements write-around: writes go to the array alone and drop an older copy (WA, specs §9.1).
 
 use super::copies::{CopyCache, WriteAdmission};
 
-/// What is written is not kept.
+/// Keeps no written page.
 pub struct AroundRule;
 
 impl WriteAdmission for AroundRule {

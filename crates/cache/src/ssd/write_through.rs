@@ -1,8 +1,8 @@
-//! Write-through: what is written goes to the array and to the cache (WT, specs §9.1).
+//! Implements write-through: writes go to the array and to the cache (WT, specs §9.1).
 
 use super::copies::{CopyCache, WriteAdmission};
 
-/// What is written is kept.
+/// Keeps every written page.
 pub struct ThroughRule;
 
 impl WriteAdmission for ThroughRule {
