@@ -1,5 +1,5 @@
-//! How writes enter the cache: into the upper layer when there is room, past it, or, with the parity of
-//! their rows, into the lower one (specs §8.0, §8.4, §8.7).
+//! Enters writes into the cache: into the upper layer when there is room, past it, or with the parity of their
+//! rows into the lower layer (specs §8.0, §8.4, §8.7).
 
 use std::ops::Range;
 
@@ -18,12 +18,12 @@ use crate::CacheOperations;
 pub(super) struct WaitingWrite {
     frag: Frag,
     request: EnteringRequest,
-    /// Which of its segments is next, and how many rows of it have entered.
+    /// Is the index of the next segment; the next field counts the rows of it that have entered.
     seg: usize,
     rows: u32,
-    /// Its pages that have entered: the first of them, unless rows enter.
+    /// Counts its pages that have entered: its first ones, unless rows enter.
     entered: u16,
-    /// It was looked at before.
+    /// Is true if it was looked at before.
     seen: bool,
 }
 
@@ -36,7 +36,7 @@ impl WaitingWrite {
         self.frag.page..self.frag.page + self.frag.pages as u64
     }
 
-    /// Whether it has a page of another request.
+    /// Returns true if it shares a page with another request.
     pub(super) const fn overlaps(&self, other: &Frag) -> bool {
         self.frag.page < other.page + other.pages as u64 && other.page < self.frag.page + self.frag.pages as u64
     }
@@ -61,6 +61,8 @@ impl WriteCache {
         out: &mut Out,
     ) {
         for seg in array.segments(frag.page, frag.pages) {
+            // Row by row: each row's parity is made with its data, and a claim
+            // covers one row.
             for row in 0..seg.rows {
                 let seg = StripeSegment { first: seg.first + row, rows: 1, ..seg };
                 let op = operations.open_taken(frag, seg, TakenPages::Absorbed, array, out);
@@ -76,6 +78,8 @@ impl WriteCache {
         operations: &mut CacheOperations<WriteCacheTask>,
         out: &mut Out,
     ) {
+        // Looking costs a walk over the waiting writes, which are hundreds of
+        // thousands in overload.
         if !std::mem::take(&mut self.look_again) || self.waiting.is_empty() {
             return;
         }
@@ -103,8 +107,11 @@ impl WriteCache {
             return;
         }
         let mut index = 0;
+        // With a lower layer a write enters whole or passes, so one without room
+        // need not hold up those behind it.
         while index < self.waiting.len() {
             let mut waiting = self.waiting[index];
+            // Writes of the same page keep their order, whatever fits first.
             let behind = self.waiting.iter().take(index).any(|earlier| earlier.overlaps(&waiting.frag));
             let enters = !behind && self.enters_whole(&waiting, array);
             let passes = !behind && !enters && self.passes(&waiting, array);
@@ -112,9 +119,13 @@ impl WriteCache {
                 let all = self.let_rows_in(&mut waiting, array, operations, out);
                 debug_assert!(all, "there is room for all of it");
             } else if passes {
+                // LAWC lets a burst that finds the small cache full go to the
+                // members' caches at once.
                 self.figures.bypassed += 1;
                 self.pass_on(&waiting.frag, waiting.request.number, array, operations, out);
             } else if self.broken || self.stuck {
+                // Refused rather than kept: nothing will make room, and the host
+                // must hear of it.
                 operations.refuse(&waiting.frag, waiting.frag.pages, out);
             } else {
                 self.figures.waited += u64::from(!waiting.seen);
@@ -139,17 +150,19 @@ impl WriteCache {
             .flat_map(move |row| seg.columns.iter().map(move |column| (destage_plan::Row(first.0 + row), column)))
     }
 
-    /// Whether there is room for all pages of a write in the upper layer.
+    /// Returns true if the upper layer has room for all pages of a write.
     fn enters_whole(&self, waiting: &WaitingWrite, array: &RaidArray) -> bool {
         let Some(upper) = &self.upper else { return false };
+        // With `small` at 0 % the cache has no pages at all, and every write
+        // passes.
         if upper.capacity() == 0 {
             return false;
         }
         self.needed(self.pages_of(&waiting.frag, array)) <= upper.free()
     }
 
-    /// Whether a write for which there is no room goes past the upper layer: nothing there depends on it.
-    /// One that waited does so only if there will never be room.
+    /// Returns true if a write without room goes past the upper layer, which is right only if nothing there
+    /// depends on it. A write that has waited does so only if there will never be room.
     fn passes(&self, waiting: &WaitingWrite, array: &RaidArray) -> bool {
         let Some(upper) = &self.upper else { return true };
         if waiting.seen && u64::from(waiting.frag.pages) <= upper.capacity() {
@@ -179,8 +192,12 @@ impl WriteCache {
             self.let_place_in(place, waiting.request);
             waiting.entered += 1;
         }
+        // What has entered so far is stored at once, so that a write larger than
+        // the cache flows through it.
         if waiting.entered > from {
             for seg in array.segments(frag.page + u64::from(from), waiting.entered - from) {
+                // New versions of held pages take slots but no room, so one
+                // operation never takes more slots than are spare.
                 let most = (self.most_at_once / u64::from(seg.columns.len())).clamp(1, seg.rows.into()) as u32;
                 for done in (0..seg.rows).step_by(most as usize) {
                     let taken = StripeSegment { first: seg.first + done, rows: most.min(seg.rows - done), ..seg };
@@ -227,6 +244,8 @@ impl WriteCache {
             let mut done = if number == waiting.seg { waiting.rows } else { 0 };
             while done < seg.rows {
                 let mut rows = 0;
+                // Rows enter together if they may, which saves operations for large
+                // writes.
                 while done + rows < seg.rows && u64::from(rows) < most {
                     let row = StripeSegment { first: seg.first + done + rows, rows: 1, ..seg };
                     if !self.let_row_in(row, waiting.request) {
@@ -264,8 +283,11 @@ impl WriteCache {
         let (group, index) = in_group(&self.geometry, place);
         let Some(upper) = &mut self.upper else { return };
         if upper.has_chosen() {
+            // A group that was chosen already takes the page along; its members may
+            // grow by that.
             upper.joins(group, in_strip(&self.geometry, place).0);
         }
+        // A page counts as hit if any layer has it.
         let hit = upper.admit(group, index, request) || self.store.newest(place).is_some();
         self.counts.write_hits += u64::from(hit);
         self.counts.write_misses += u64::from(!hit);
@@ -281,6 +303,7 @@ impl WriteCache {
                 upper.take_back(group, index, held);
             }
         }
+        // Room that is given back may be enough for a write that waits.
         self.look_again = true;
     }
 
@@ -295,6 +318,8 @@ impl WriteCache {
     ) -> Option<StepSet> {
         let entering = EnteringPages { op, pages: *pages };
         if !after.is_empty() {
+            // Old versions are still being read; the join tells when the last is
+            // there.
             let join = out.step_notify(op, Step::Join, after);
             self.reading.insert(op, (join, entering));
         } else if self.entering.is_empty() && self.fits(&entering, array) {
@@ -310,6 +335,8 @@ impl WriteCache {
         // Slots that were read must not be kept from those that wait for them.
         self.store.unpin_read(entering.op, entering.pages.from_above);
         let members = self.line_of(entering);
+        // Rows that need room in the same members wait in one line, whose first
+        // stands for all.
         self.entering.push(entering, members);
     }
 
@@ -321,6 +348,8 @@ impl WriteCache {
         for column in pages.columns.iter() {
             let (dev, strip, index) = in_strip(&self.geometry, (pages.rows.first, column));
             if !lower.members[dev.index()].pool.takes_room(strip, index) {
+                // A row that overwrites what is held in some member needs less room
+                // than others, so it waits by itself.
                 return DevSet::EMPTY;
             }
             members.insert(dev);
@@ -334,6 +363,8 @@ impl WriteCache {
             return;
         }
         let pools = self.lower.iter().flat_map(|lower| &lower.members).map(|member| member.pool.changes());
+        // Most events make room for nobody; comparing counters is cheaper than
+        // looking at the queue.
         if !self.entering.changed(pools, array.slots_left()) {
             return;
         }
@@ -343,6 +374,8 @@ impl WriteCache {
             let entering = *entering;
             if self.fits(&entering, array) {
                 self.entering.remove(entering.op);
+                // The pages enter in the order of waiting, but only those that fit:
+                // a row must not wait for a member that it does not go to.
                 let done = self.commit(&entering, array, out);
                 array.finish_absorbed(entering.op, done, out);
             }
@@ -381,12 +414,12 @@ impl WriteCache {
         }
     }
 
-    /// Whether the pages are to enter the upper layer.
+    /// Returns true if the pages are to enter the upper layer.
     fn stores(&self, entering: &EnteringPages) -> bool {
         matches!(self.job(entering.op), Some(OperationJob::Store(_)))
     }
 
-    /// Whether there is room for the pages, and slots.
+    /// Returns true if there is room for the pages, and slots.
     fn fits(&self, entering: &EnteringPages, array: &RaidArray) -> bool {
         let pages = &entering.pages;
         // Versions of a page that is written again and again are not freed before the one that is on its way
@@ -411,11 +444,13 @@ impl WriteCache {
             Some(OperationJob::Absorb(request) | OperationJob::Row { request, .. }) => (VersionLayer::Lower, *request),
             _ => (VersionLayer::Upper, 0),
         };
+        // One sequence for all pages of the commit: they become durable together.
         let seq = self.store.next_seq();
         let mut puts = std::mem::take(&mut self.spare_puts);
         for column in pages.columns.iter() {
             for row in pages.rows.iter() {
                 let place = (row, column);
+                // Counted in `fits`, under the same event.
                 let slot = array.take_slot().expect("slots were counted");
                 let data = self.geometry.data_set().contains(column);
                 let copy_of =
@@ -423,6 +458,8 @@ impl WriteCache {
                 if layer == VersionLayer::Lower {
                     let (dev, strip, index) = in_strip(&self.geometry, place);
                     if let Some(lower) = &mut self.lower {
+                        // Parity is no data of the host, and pages from above were
+                        // counted when they came.
                         let hit = lower.pool_mut(dev).admit(strip, index, request, false);
                         if data && !pages.from_above {
                             self.counts.write_hits += u64::from(hit);
@@ -434,6 +471,7 @@ impl WriteCache {
                 puts.push(NvPut::page(slot, tag, pages.page(column, row), out.page_bytes()));
             }
         }
+        // What died is freed by the same commit, which costs nothing extra.
         let mut frees = Vec::new();
         self.store.take_freeable(&mut frees);
         let list = if frees.is_empty() { List::EMPTY } else { out.slots(op, &frees) };
@@ -453,6 +491,7 @@ fn short_of_room(geometry: &Geometry, lower: &LowerLayer, pages: &AbsorbedPages)
     let places = pages.columns.iter().map(|column| in_strip(geometry, (row, column)));
     let is_short = |(dev, strip, index): &(Dev, u64, u32)| {
         let pool = &lower.members[dev.index()].pool;
+        // A page that overwrites a held one takes a slot but no room.
         pool.free() == 0 && pool.takes_room(*strip, *index)
     };
     places.filter(is_short).map(|(dev, ..)| dev).collect()

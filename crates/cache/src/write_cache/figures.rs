@@ -1,9 +1,9 @@
-//! What the write caches count, beside [`CacheCounts`](crate::CacheCounts).
+//! Counts what the write caches do, beside [`CacheCounts`](crate::CacheCounts).
 
 use crate::CacheFigure;
 use crate::synchroniser::ReleaseCause;
 
-/// What a cache counted.
+/// Holds the counters of a cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WriteCacheFigures {
     pub(super) destages: u64,
@@ -12,14 +12,15 @@ pub(super) struct WriteCacheFigures {
     pub(super) waited: u64,
     pub(super) sequential: u64,
     pub(super) sequential_destages: u64,
-    /// Why members that write together wrote: all had something, the time was up, or room was needed.
+    /// Counts the causes for which members that write together wrote: all had something, the time was up, or
+    /// room was needed.
     together: u64,
     timeouts: u64,
     released_full: u64,
 }
 
 impl WriteCacheFigures {
-    /// What was chosen is written.
+    /// Counts a release of chosen writes by its cause.
     pub(super) const fn released(&mut self, release: ReleaseCause) {
         match release {
             ReleaseCause::Together => self.together += 1,
@@ -30,13 +31,15 @@ impl WriteCacheFigures {
 }
 
 /// A figure, and its count.
+// Name and counter stand together, so a table of figures cannot get out of step
+// with its counts.
 pub(super) type CountedFigure = (CacheFigure, fn(&WriteCacheFigures) -> u64);
 
 const fn figure(name: &'static str, unit: &'static str, meaning: &'static str) -> CacheFigure {
     CacheFigure { name, unit, meaning }
 }
 
-/// What every write cache counts.
+/// Lists the figures that every write cache counts.
 pub(super) const ALL: [CountedFigure; 7] = [
     (figure("destages", "1", "groups and strips destaged"), |own| own.destages),
     (figure("destaged_pages", "pages", "data pages, and parity of IWC's, written by that"), |own| own.destaged_pages),
@@ -52,7 +55,7 @@ pub(super) const ALL: [CountedFigure; 7] = [
     (figure("waited", "1", "writes that waited for room in the cache that takes all data"), |own| own.waited),
 ];
 
-/// What is counted where sequential writes are told from others.
+/// Lists the figures of caches that tell sequential writes from others.
 const RUNS: [CountedFigure; 1] = [(
     figure("sequential", "1", "pieces of writes, a stripe at most, that went on where an earlier one ended"),
     |own| own.sequential,
@@ -68,6 +71,7 @@ pub(super) const OF_RUNS: [CountedFigure; 8] = joined(&[&ALL, &RUNS]);
 pub(super) const OF_RINGS: [CountedFigure; 9] = joined(&[&ALL, &RUNS, &RINGS]);
 
 /// All of these, `N` in number.
+// Built at compile time: the registry's entries are constants.
 const fn joined<const N: usize>(parts: &[&[CountedFigure]]) -> [CountedFigure; N] {
     let mut all = [ALL[0]; N];
     let (mut part, mut filled) = (0, 0);

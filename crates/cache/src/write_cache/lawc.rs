@@ -11,7 +11,7 @@ use crate::sync::{self, SYNC};
 use crate::synchroniser::{EMPTY, FULL, TIMEOUT, TIMER};
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, ServedTier};
 
-/// What every write cache counts, then what the synchroniser does.
+/// Lists the figures of every write cache, then those of the synchroniser.
 const FIGURES: [CacheFigure; 9] = {
     let [a, b, c, d, e, f, g] = figures::names(&figures::ALL);
     let [h, i] = sync::FIGURES;
@@ -40,6 +40,7 @@ pub static LAWC: HostCacheInfo = HostCacheInfo {
 };
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn ServedTier>, HostCacheError> {
+    // Rounded down, so that the lower layer never gets less than its share.
     let small = pages * options::share(params)? / 100;
     let lower = options::lower(pages - small, &array.geometry, params)?;
     serve(pages, array, WriteCache::new(&figures::ALL, array, Some(options::small(small)), Some(lower)))

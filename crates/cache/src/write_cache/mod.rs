@@ -66,7 +66,7 @@ pub use lawc::LAWC;
 pub use stow::STOW;
 pub use wow::WOW;
 
-/// What operations of the cache's own are for.
+/// Names what an operation of the cache's own does.
 #[derive(Clone, Copy, Debug)]
 pub enum WriteCacheTask {
     /// Writing pages to a member, without regard to parity.
@@ -75,7 +75,7 @@ pub enum WriteCacheTask {
     Free,
 }
 
-/// Whose pages are destaged.
+/// Identifies the owner of pages that are destaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PageOwner {
     /// A group of the upper layer.
@@ -84,7 +84,7 @@ enum PageOwner {
     Strip(Dev, u64),
 }
 
-/// What an operation does.
+/// Names what an operation does.
 #[derive(Clone, Debug)]
 enum OperationJob {
     /// Stores pages of a request.
@@ -121,6 +121,8 @@ struct LowerLayer {
 
 impl LowerLayer {
     /// A member's pool, to be changed.
+    // Marked on every change, so that `destage_strips` can skip events that changed
+    // nothing.
     fn pool_mut(&mut self, dev: Dev) -> &mut PagePool {
         self.changed = true;
         &mut self.members[dev.index()].pool
@@ -167,11 +169,11 @@ pub struct WriteCache {
     stuck: bool,
     requests: u64,
     cleaning: bool,
-    /// What is on its way out whatever the thresholds say.
+    /// Marks the versions that leave whatever the thresholds say.
     drain: Option<DrainMark>,
     counts: CacheCounts,
     figures: WriteCacheFigures,
-    /// Which of them are told.
+    /// Lists the figures that this cache reports.
     counted: &'static [CountedFigure],
     /// Lists to be used again.
     spare_puts: Vec<NvPut>,
@@ -193,6 +195,7 @@ impl WriteCache {
             upper,
             lower,
             waiting: VecDeque::new(),
+            // Set by `serve`, which knows how many slots are spare.
             most_at_once: u64::MAX,
             admits_rows: false,
             look_again: false,
@@ -271,7 +274,7 @@ impl WriteCache {
         }
     }
 
-    /// What the operation frees is free.
+    /// Takes in that the slots an operation frees are free.
     fn freed(&mut self, op: OpId) {
         while let Some(at) = self.freeing.iter().position(|(other, _)| *other == op) {
             let (_, slots) = self.freeing.remove(at);
@@ -282,6 +285,8 @@ impl WriteCache {
     /// Takes in slots that are free, and lists the rows that were held for them.
     fn are_free(&mut self, mut slots: Vec<NvSlot>) {
         if !self.outdated.is_empty() {
+            // A row's intent was held as long as a start could have believed its
+            // outdated versions; freeing the last one ends that.
             self.healed.extend(slots.iter().filter_map(|slot| self.outdated.take(*slot)));
         }
         self.given.append(&mut slots);
@@ -290,6 +295,8 @@ impl WriteCache {
     /// A version is on its member: pools that hold it without destaging it do so no longer.
     fn on_member(&mut self, place: MemberPlace, slot: NvSlot) {
         self.figures.destaged_pages += 1;
+        // A version that went to its member directly may be held by the other layer
+        // too; both let go of it.
         for layer in self.store.written(slot) {
             match (layer, &mut self.upper, &mut self.lower) {
                 (VersionLayer::Upper, Some(upper), _) => {
@@ -316,6 +323,7 @@ impl HostCache for WriteCache {
 
     fn load(&mut self, held: &NvHeld<'_>, page_bytes: u32) -> bool {
         let (upper, lower) = (self.upper.is_some(), self.lower.is_some());
+        // A slot of another size was written by another configuration.
         held.len() == page_bytes && self.store.load(held, upper, lower, self.geometry.member_pages())
     }
 
@@ -327,6 +335,8 @@ impl HostCache for WriteCache {
         out: &mut Out,
     ) -> RequestAdmission {
         if !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes) {
+            // A read that overtook a waiting write of its page would return the old
+            // version.
             let waits = self.waiting.iter().any(|waiting| waiting.overlaps(frag));
             return if waits { RequestAdmission::Waits } else { RequestAdmission::Array };
         }
@@ -334,10 +344,13 @@ impl HostCache for WriteCache {
         let request = self.requests;
         if let Some(upper) = &mut self.upper {
             let sequential = upper.is_sequential(frag);
+            // Counted when the request comes, once: it may be looked at many times.
             self.figures.sequential += u64::from(sequential);
             self.waiting.push_back(WaitingWrite::new(*frag, EnteringRequest { number: request, sequential }));
             self.look_again = true;
         } else {
+            // The lower layer has no waiting room of its own: pages wait in claims
+            // and in `entering`.
             self.pass_on(frag, request, array, operations, out);
         }
         RequestAdmission::Taken
@@ -394,6 +407,8 @@ impl HostCache for WriteCache {
             Event::Start(_) => self.begin(array, out),
             Event::Control(Control::Clean) => {
                 self.cleaning = true;
+                // What could not be written may be possible now, and a stop must
+                // not end without trying.
                 self.try_again();
             }
             Event::Control(Control::Drain) => {
@@ -405,6 +420,8 @@ impl HostCache for WriteCache {
     }
 
     fn turn(&mut self, array: &mut RaidArray, operations: &mut CacheOperations<WriteCacheTask>, out: &mut Out) {
+        // Slots and intents go back here, because completion handlers cannot reach
+        // the array.
         for slot in std::mem::take(&mut self.given) {
             array.give_slot(slot, out);
         }
@@ -418,14 +435,18 @@ impl HostCache for WriteCache {
             }
             return;
         }
+        // Recovery has made the rows of damaged versions consistent, so these may
+        // be freed.
         self.store.end_damaged();
         let broken = self.has_parity() && array.is_broken();
         let was_broken = std::mem::replace(&mut self.broken, broken);
+        // A member came back: groups that were given up are worth another attempt.
         if was_broken && !broken {
             self.try_again();
         }
         let stuck = self.has_only_parked();
         self.look_again |= was_broken != broken || std::mem::replace(&mut self.stuck, stuck) != stuck;
+        // Pages that have their content go before new writes: they hold claims.
         self.enter(array, operations.synchroniser.is_some(), out);
         self.let_in(array, operations, out);
         self.destage(array, operations, out);
@@ -443,6 +464,7 @@ impl HostCache for WriteCache {
     }
 
     fn undone(&mut self, op: OpId) {
+        // A write that is planned anew may take another way, so its room goes back.
         if let Some(&OperationJob::Store(seg)) = self.job(op) {
             self.take_back(seg);
             self.take_job(op);
@@ -480,7 +502,7 @@ impl WriteCache {
         self.upper.iter_mut().for_each(UpperLayer::try_again);
     }
 
-    /// Whether all that is held is of groups that cannot be written, and nothing is under way.
+    /// Returns true if everything held belongs to groups that cannot be written, and nothing is under way.
     fn has_only_parked(&self) -> bool {
         let Some(upper) = self.upper.as_ref().filter(|upper| upper.parked() > 0) else { return false };
         let is_empty_below = self.lower.iter().flat_map(|lower| &lower.members).all(|member| member.pool.is_empty());
@@ -494,7 +516,11 @@ impl WriteCache {
         let is_data = |place: &&MemberPlace| self.geometry.data_set().contains(place.1);
         let mut lost: Vec<u64> = lost.iter().filter(is_data).map(|place| self.page(*place)).collect();
         lost.sort_unstable();
+        // The array lists lost pages, since requests for them must fail in every
+        // layer.
         array.lose_above(lost, out);
+        // Rows whose parity covered a damaged version are recomputed before
+        // requests come.
         array.recover_above(rows.into_iter());
         for (place, layer) in pages {
             let (group, in_group) = in_group(&self.geometry, place);

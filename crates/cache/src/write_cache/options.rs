@@ -1,4 +1,4 @@
-//! What the write caches can be told.
+//! Defines the parameters of the write caches.
 
 use destage_plan::{ParamSpec, Params, SpecError, quantity};
 use destage_raid::Geometry;
@@ -66,9 +66,11 @@ pub(super) const SHARE: ParamSpec = ParamSpec {
     help: "share of the small cache; the members' caches have equal parts of the rest",
 };
 
-/// What there is beside the pages that a cache is to hold: versions that are of no use any more, until
-/// their slots are freed.
+/// Returns the slots beside the pages that a cache is to hold. Versions that are of no use any more take them
+/// until they are freed.
 pub(super) fn spare(pages: u64, members: u8) -> u64 {
+    // At least eight rows, so that tiny caches can make parity beside what they
+    // hold.
     (pages / 4).max(8 * u64::from(members))
 }
 
@@ -81,6 +83,7 @@ pub(super) fn slots(pages: u64, members: u8) -> u32 {
 pub(super) fn upper(pages: u64, params: &Params) -> Result<UpperLayer, SpecError> {
     let percent = |key| quantity::decimal(params.text(key), 100).map_err(|_| params.refuse(key));
     let (low, high) = (percent(LOW.name)?, percent(HIGH.name)?);
+    // A threshold above the whole would never be reached.
     if high > u64::from(WHOLE) || low > high {
         return Err(params.refuse(HIGH.name));
     }
@@ -107,6 +110,7 @@ pub(super) fn small(pages: u64) -> UpperLayer {
 
 /// Thresholds under which tiny caches do all that large ones do: none for some sizes.
 pub(super) fn small_groups(pages: u64) -> Vec<(&'static str, String)> {
+    // Tests draw sizes, so a rule by size varies the thresholds too.
     let (low, high) = if pages % 3 == 1 { ("40", "80") } else { ("0", "0") };
     let admit = if pages % 4 == 3 { "row" } else { "page" };
     [(LOW.name, low), (HIGH.name, high), (GROUPS.name, "2"), (ADMIT.name, admit)]
@@ -122,6 +126,7 @@ pub(super) fn share(params: &Params) -> Result<u64, SpecError> {
 /// The lower layer, of so many pages in all.
 pub(super) fn lower(pages: u64, geometry: &Geometry, params: &Params) -> Result<LowerLayer, SpecError> {
     let recency = params.choice(RECENCY.name, &[("store", RecencyRule::Store), ("hit", RecencyRule::Hit)])?;
+    // Rounded down: pages that are left over belong to no member.
     let each = pages / u64::from(geometry.members());
     let strips =
         || MemberStrips { pool: PagePool::new(each, recency), candidate: None, under_way: None, is_short: false };

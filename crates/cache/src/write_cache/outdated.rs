@@ -23,6 +23,8 @@ impl OutdatedVersions {
     /// Adds slots of a row, each with whether it is behind a damaged one. Those that it has already count once.
     pub(super) fn add(&mut self, row: Row, slots: impl Iterator<Item = (NvSlot, bool)>) {
         for (slot, waits) in slots {
+            // A row may be recovered twice before its slots are freed; its slots
+            // must not count twice.
             if self.slots.insert(slot, (row, waits)).is_none() {
                 *self.rows.entry(row).or_default() += 1;
                 self.free_to_go += usize::from(!waits);
@@ -52,6 +54,7 @@ impl OutdatedVersions {
         let left = self.rows.get_mut(&row).expect("the row has a slot");
         *left -= 1;
         if *left > 0 {
+            // The intent goes with the last version that a start could believe.
             return None;
         }
         self.rows.remove(&row);

@@ -1,4 +1,4 @@
-//! Where a page is in the layers: in a group of the upper one, in a strip of the lower one.
+//! Computes the place of a page in the layers: in a group of the upper layer, and in a strip of the lower.
 
 use destage_plan::{Column, Dev, Stripe};
 use destage_raid::Geometry;
@@ -8,6 +8,8 @@ use super::store::MemberPlace;
 /// The group of a page, and its place there: groups are stripes, and their pages in order of rows.
 pub(super) fn in_group(geometry: &Geometry, (row, column): MemberPlace) -> (u64, u32) {
     let (stripe, first) = geometry.stripe_of(row);
+    // The place within a group is the order of rows and columns, so pages are
+    // destaged row by row.
     (stripe.0, first * u32::from(geometry.members()) + u32::from(column.0))
 }
 

@@ -1,5 +1,5 @@
-//! Pages by entries: WOW's groups, or the strips of one member. How many are held, which entry is
-//! destaged next, and what becomes of its pages until they are acknowledged (specs §8.0, §8.10.9).
+//! Holds pages in entries: WOW's groups, or the strips of one member. It counts the pages, chooses the entry
+//! that is destaged next, and follows its pages until they are acknowledged (specs §8.0, §8.10.9).
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -9,9 +9,9 @@ use super::ring::EntryRing;
 /// A page of an entry.
 #[derive(Clone, Copy, Debug)]
 struct PooledPage {
-    /// Its place in the entry.
+    /// Is its index in the entry.
     index: u32,
-    /// It is held, and not under way.
+    /// Is true if it is held and not under way.
     dirty: bool,
     /// A version of it is under way to its member, and held until that is acknowledged.
     under_way: bool,
@@ -29,13 +29,13 @@ struct PoolEntry {
     made_by: u64,
     /// Versions that are not in the NVRAM so far.
     coming: u32,
-    /// It is being destaged.
+    /// Is true while the entry is being destaged.
     busy: bool,
-    /// Its last page came with a sequential write.
+    /// Is true if its last page came with a sequential write.
     sequential: bool,
-    /// It goes when others do.
+    /// Is true if it goes when others do.
     chosen: bool,
-    /// It went, and could not be written: it waits until it is written to, or all are tried again.
+    /// Is true if it could not be written. It waits until it is written to, or all are tried again.
     parked: bool,
 }
 
@@ -45,6 +45,7 @@ impl PoolEntry {
     }
 
     fn can_go(&self) -> bool {
+        // Pages that are still coming hold the entry back, so that they go along.
         !self.busy && !self.parked && self.coming == 0 && self.pages.iter().any(|page| page.dirty)
     }
 
@@ -56,7 +57,7 @@ impl PoolEntry {
 /// Not the number of a request.
 const SEVERAL: u64 = u64::MAX;
 
-/// When the recency bit of an entry is set.
+/// Names the accesses that set the recency bit of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecencyRule {
     /// By each hit on the entry, as in WOW.
@@ -79,7 +80,7 @@ pub(super) struct PagePool {
     spare: Vec<PoolEntry>,
     /// Counts the parked ones.
     parked: usize,
-    /// It was found that no entry can be destaged, and nothing has changed since.
+    /// Is true if it was found that no entry can be destaged and nothing has changed since.
     stuck: bool,
 }
 
@@ -110,6 +111,8 @@ impl PagePool {
 
     /// Pages that there is room for.
     pub(super) const fn free(&self) -> u64 {
+        // A page that is rewritten under way counts twice, so more than the
+        // capacity may be held for a while.
         self.capacity.saturating_sub(self.held)
     }
 
@@ -118,12 +121,12 @@ impl PagePool {
         self.changes
     }
 
-    /// Whether it holds nothing.
+    /// Returns true if it holds nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether there is such an entry.
+    /// Returns true if there is such an entry.
     pub(super) fn holds(&self, number: u64) -> bool {
         self.entries.contains_key(&number)
     }
@@ -133,12 +136,12 @@ impl PagePool {
         self.parked
     }
 
-    /// Whether all entries wait, since they could not be written.
+    /// Returns true if all entries wait because they could not be written.
     pub(super) fn has_only_parked(&self) -> bool {
         self.parked == self.entries.len()
     }
 
-    /// Whether an entry waits, since it could not be written.
+    /// Returns true if an entry waits because it could not be written.
     pub(super) fn is_parked(&self, number: u64) -> bool {
         self.parked > 0 && self.entries.get(&number).is_some_and(|entry| entry.parked)
     }
@@ -151,7 +154,7 @@ impl PagePool {
         }
     }
 
-    /// Whether an entry is among the next so many round the circle, and its bit is not set.
+    /// Returns true if an entry is among the next so many around the circle and its bit is not set.
     pub(super) fn is_near(&self, number: u64, of: usize) -> bool {
         self.ring.is_near(number, of)
     }
@@ -159,6 +162,7 @@ impl PagePool {
     /// Moves an entry to another pool, if it is here. There its bit is not set.
     pub(super) fn hand_over(&mut self, number: u64, to: &mut Self) {
         let Some(entry) = self.entries.remove(&number) else { return };
+        // A page under way takes room beside its newer version, and both move.
         let pages = entry.pages.iter().map(|page| u64::from(page.dirty) + u64::from(page.under_way)).sum::<u64>();
         self.ring.remove(number);
         self.held -= pages;
@@ -170,14 +174,16 @@ impl PagePool {
         to.stuck = false;
     }
 
-    /// Whether a version of a page is held, under way or not.
+    /// Returns true if a version of a page is held, under way or not.
     pub(super) fn has(&self, number: u64, index: u32) -> bool {
         self.entries.get(&number).is_some_and(|entry| entry.find(index).is_ok())
     }
 
-    /// Whether a page takes room if it is written: it does not if it is held and not under way.
+    /// Returns true if a page takes room when it is written; a held page that is not under way takes none.
     pub(super) fn takes_room(&self, number: u64, index: u32) -> bool {
         let Some(entry) = self.entries.get(&number) else { return true };
+        // The version under way stays until it is acknowledged, so a new one needs
+        // a page of its own.
         entry.find(index).map_or(true, |at| !entry.pages[at].dirty)
     }
 
@@ -193,6 +199,8 @@ impl PagePool {
                 // What comes may be what its row lacked.
                 self.parked -= usize::from(std::mem::take(&mut entry.parked));
                 if entry.made_by != request {
+                    // Specs §8.10.8: the further pages of the request that made an
+                    // entry are no hits.
                     entry.made_by = SEVERAL;
                 }
                 let hit = entry.made_by == SEVERAL && !sequential;
@@ -203,6 +211,7 @@ impl PagePool {
             }
             hashbrown::hash_map::Entry::Vacant(place) => {
                 ring.insert(number, recency == RecencyRule::Store);
+                // Entries are used again with the capacity of their page lists.
                 let entry = self.spare.pop().unwrap_or_default();
                 place.insert(PoolEntry { made_by: request, ..entry })
             }
@@ -213,6 +222,8 @@ impl PagePool {
             Ok(at) => {
                 let page = &mut entry.pages[at];
                 page.coming += 1;
+                // A page that was under way, or whose earlier write was taken back,
+                // becomes dirty again and takes room.
                 self.held += u64::from(!std::mem::replace(&mut page.dirty, true));
                 true
             }
@@ -226,6 +237,8 @@ impl PagePool {
 
     /// Takes over a page that an earlier life left.
     pub(super) fn load(&mut self, number: u64, index: u32) {
+        // Request 0 is nobody's, so pages of an earlier life count as made by one
+        // request.
         self.admit(number, index, 0, false);
         self.came(number, index);
     }
@@ -248,6 +261,8 @@ impl PagePool {
         let Some(entry) = self.entries.get_mut(&number) else { return };
         let Ok(at) = entry.find(index) else { return };
         let page = &mut entry.pages[at];
+        // Room is held for a version that comes. It goes back only if nothing older
+        // needs it.
         if page.dirty && page.coming == 0 && !is_held {
             page.dirty = false;
             self.held -= 1;
@@ -277,7 +292,7 @@ impl PagePool {
         }
     }
 
-    /// Whether the entry was chosen and did not go so far.
+    /// Returns true if the entry was chosen and has not gone so far.
     pub(super) fn is_chosen(&self, number: u64) -> bool {
         self.entries.get(&number).is_some_and(|entry| entry.chosen)
     }
@@ -296,18 +311,20 @@ impl PagePool {
         self.ring.next(|number| self.entries[&number].can_be_next())
     }
 
-    /// Whether what came last into the entry was written sequentially.
+    /// Returns true if the last page of the entry was written sequentially.
     pub(super) fn is_sequential(&self, number: u64) -> bool {
         self.entries.get(&number).is_some_and(|entry| entry.sequential)
     }
 
-    /// Whether the entry can be destaged now.
+    /// Returns true if the entry can be destaged now.
     pub(super) fn can_go(&self, number: u64) -> bool {
         self.entries.get(&number).is_some_and(PoolEntry::can_go)
     }
 
     /// The entry is being destaged: its pages are under way, and appended.
     pub(super) fn depart(&mut self, number: u64, indices: &mut Vec<u32>) {
+        // The caller got the number from this pool, and nothing removes a held
+        // entry in between.
         let entry = self.entries.get_mut(&number).expect("what is destaged is held");
         (entry.busy, entry.chosen) = (true, false);
         for page in entry.pages.iter_mut().filter(|page| page.dirty) {
@@ -331,6 +348,8 @@ impl PagePool {
             *held = *held - before + u64::from(page.dirty);
             page.dirty
         });
+        // Pages that are still coming may be what its row lacked, so such an entry
+        // is tried with them.
         if parks && entry.coming == 0 && !entry.pages.is_empty() {
             entry.parked = true;
             self.parked += 1;
@@ -343,6 +362,7 @@ impl PagePool {
         self.changes += 1;
         let Some(entry) = self.entries.get_mut(&number) else { return };
         let Ok(at) = entry.find(index) else { return };
+        // A page of an entry under way is settled when that lands.
         if !entry.busy && entry.pages[at].coming == 0 {
             entry.pages.remove(at);
             self.held -= 1;

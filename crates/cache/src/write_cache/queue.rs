@@ -20,7 +20,7 @@ struct RowQueue {
     rows: VecDeque<(u64, EnteringPages)>,
 }
 
-/// Where the pages of an operation wait.
+/// Identifies the place where the pages of an operation wait.
 #[derive(Clone, Copy, Debug)]
 struct QueuePosition {
     order: u64,
@@ -38,7 +38,7 @@ pub(super) struct WaitQueue {
     len: usize,
     /// The order of the last.
     last: u64,
-    /// How often each member's pool had changed, and the slots there were, at the last look.
+    /// Records, from the last look, how often each member's pool had changed; the next field records the slots.
     changes: [u64; MAX_DEVICES],
     slots: u32,
     /// Some have not been looked at.
@@ -83,14 +83,18 @@ impl WaitQueue {
         }
         let op = pages.op.index();
         if self.places.len() <= op {
+            // Found by operation, because any of them may be dropped when its plan
+            // is.
             self.places.resize(op + 1, None);
         }
         debug_assert!(self.places[op].is_none(), "an operation waits once");
         self.places[op] = Some(QueuePosition { order, line: members });
     }
 
-    /// Whether anything has changed since the last look that may make room.
+    /// Returns true if something has changed since the last look that may make room.
     pub(super) fn changed(&mut self, pools: impl Iterator<Item = u64>, slots: u32) -> bool {
+        // Everything is recorded at each look, also what does not change the
+        // answer, so the next look compares with this one.
         let mut changed = std::mem::take(&mut self.fresh);
         changed |= std::mem::replace(&mut self.slots, slots) != slots;
         for (seen, now) in self.changes.iter_mut().zip(pools) {
@@ -103,6 +107,8 @@ impl WaitQueue {
     /// are so many slots.
     pub(super) fn next(&self, after: u64, full: DevSet, slots: u32) -> Option<(u64, &EnteringPages)> {
         let single = self.singles.range((Excluded(after), Unbounded)).next().map(|(order, pages)| (*order, pages));
+        // A line whose first does not fit stands for all of it: its rows need room
+        // in the same members.
         let lines = self.lines.iter().filter(|line| !line.members.meets(full) && line.members.len() <= slots);
         let first = lines.filter_map(|line| line.rows.front()).map(|(order, pages)| (*order, pages));
         first.filter(|(order, _)| *order > after).chain(single).min_by_key(|(order, _)| *order)
@@ -130,9 +136,11 @@ impl WaitQueue {
         }
         let at = self.lines.iter().position(|other| other.members == line).expect("it waits in its line");
         let rows = &mut self.lines[at].rows;
+        // A line is sorted by order, since rows are only appended.
         let place = rows.binary_search_by_key(&order, |row| row.0).expect("it waits in its line");
         rows.remove(place);
         if rows.is_empty() {
+            // Queues are used again; overload makes and empties them all the time.
             self.spare.push(self.lines.swap_remove(at).rows);
         }
     }

@@ -19,6 +19,8 @@ impl WriteCache {
     ) -> Result<StepSet, ReadLoss> {
         let pages = array.pages_of(seg);
         let hits = pages.filter(|page| self.store.newest(self.place(*page)).is_some()).count() as u64;
+        // The array asks the cache for the sources, so pages in the NVRAM are read
+        // from there within its plan.
         let done = array.plan_read_seg(op, seg, frag.page, dst, self, out)?;
         self.counts.read_hits += hits;
         self.counts.read_misses += u64::from(seg.pages()) - hits;
@@ -38,21 +40,27 @@ impl WriteCache {
         const STEPS: usize = 40;
         let mut runs: Vec<(u16, u16, Option<NvSlot>)> = Vec::new();
         for page in pages.from..pages.from + pages.count {
+            // An empty cache costs reads one comparison.
             let slot = if self.store.is_empty() {
                 None
             } else {
                 self.store.newest(self.place(pages.frag.page + u64::from(page)))
             };
             match runs.last_mut() {
+                // Pages on members are read in runs; each page of the NVRAM has a
+                // slot of its own.
                 Some((_, count, None)) if slot.is_none() => *count += 1,
                 _ => runs.push((page, 1, slot)),
             }
         }
         let from_members = || runs.iter().filter(|run| run.2.is_none());
         if runs.len() > 1 {
+            // Too many pieces for one operation: the read is split into segments.
             if runs.len() + usize::from(self.geometry.data_columns()) > STEPS {
                 return Err(DegradedRead);
             }
+            // Checked before any step is planned, since a plan that is half made
+            // cannot be taken back.
             from_members()
                 .try_for_each(|&(page, count, _)| array.check_whole(pages.frag.page + u64::from(page), count))?;
         }
@@ -63,6 +71,8 @@ impl WriteCache {
                 Some(slot) => {
                     self.store.pin(op, slot);
                     let srcs = out.list(op, &[Buf::Nv(slot)]);
+                    // An XOR of one source is the copy; steps need no kind of their
+                    // own for it.
                     out.step(op, Step::Xor { srcs, pages: 1, dst: to }, StepSet::EMPTY)
                 }
                 None => array.plan_read(op, pages.frag.page + u64::from(page), count, to, out)?,

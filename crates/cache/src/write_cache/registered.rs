@@ -1,4 +1,4 @@
-//! What there is to know about the write caches, whichever layers they have.
+//! Holds the registry entries that the write caches share, whichever layers they have.
 
 use destage_raid::RaidLevel;
 use destage_raid::array::{ArrayConfig, RaidArray};
@@ -10,7 +10,7 @@ use crate::{BuildCache, CacheMedium, CacheTier, HostCacheError, HostCacheInfo, S
 /// The most pages: their slots are numbered in 32 bits.
 const MAX_PAGES: u64 = 1 << 30;
 
-/// What there is to know about every cache of this kind.
+/// Returns the registry entry that every cache of this kind shares.
 pub(super) const fn info(
     name: &'static str,
     title: &'static str,

@@ -33,23 +33,27 @@ impl EntryRing {
 
     /// The entries by turns, from the pointer on.
     fn in_turn(&self) -> impl Iterator<Item = (u64, bool)> {
+        // Excluding the pointer itself, so an entry that was just destaged and made
+        // anew comes last.
         let behind = self.bits.range((self.pointer.map_or(Unbounded, Excluded), Unbounded));
         let before = self.pointer.map(|pointer| self.bits.range(..=pointer));
         behind.chain(before.into_iter().flatten()).map(|(number, bit)| (*number, *bit))
     }
 
-    /// Whether an entry is among the next so many, and its bit is not set.
+    /// Returns true if an entry is among the next so many and its bit is not set.
     pub(super) fn is_near(&self, number: u64, of: usize) -> bool {
         self.in_turn().take(of).any(|entry| entry == (number, false))
     }
 
-    /// What [`advance`](Self::advance) would find.
+    /// Returns the entry that [`advance`](Self::advance) would find.
     pub(super) fn next(&self, can: impl Fn(u64) -> bool) -> Option<u64> {
         let mut first = None;
         for (number, bit) in self.in_turn().filter(|(number, _)| can(*number)) {
             if !bit {
                 return Some(number);
             }
+            // If all bits are set the first one goes, which is where the second
+            // round would stop.
             first = first.or(Some(number));
         }
         first
@@ -64,6 +68,8 @@ impl EntryRing {
             let end = self.pointer.map_or(Unbounded, Included);
             let mut found = None;
             for (&number, bit) in self.bits.range_mut((begin, Unbounded)) {
+                // An entry that cannot be destaged keeps its bit: the pointer has
+                // not given it its chance.
                 if can(number) && !std::mem::take(bit) {
                     found = Some(number);
                     break;

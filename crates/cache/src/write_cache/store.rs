@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 /// A page of a member.
 pub(super) type MemberPlace = (Row, Column);
 
-/// Where a version stands.
+/// Names the layer of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum VersionLayer {
     Upper,
@@ -44,6 +44,8 @@ fn read_tag(tag: &Tag) -> Option<(MemberPlace, VersionLayer, u64)> {
         1 => VersionLayer::Lower,
         _ => return None,
     };
+    // Unused bytes must be zero, so that a later format is refused instead of
+    // misread.
     let known = tag[0] == VERSION && tag[1] == KIND && tag[4..8] == [0; 4];
     known.then(|| ((Row(u64_at(8)), Column(tag[2])), layer, u64_at(16)))
 }
@@ -61,7 +63,7 @@ struct StoredVersion {
     newer: Option<u32>,
 }
 
-/// What there is of a page, by the numbers of slots.
+/// Holds the numbers of the slots with versions of a page.
 #[derive(Clone, Copy, Debug, Default)]
 struct PageSlots {
     oldest: Option<u32>,
@@ -86,7 +88,7 @@ pub(super) struct VersionStore {
     columns: usize,
     /// By number of the slot.
     versions: Vec<Option<StoredVersion>>,
-    /// Where the pages of a row are in `held`, if there are any.
+    /// Holds the position of a row's pages in `held`, if it has any.
     rows: HashMap<Row, u32, FixedState>,
     held: Vec<PageSlots>,
     present: Vec<ColumnSet>,
@@ -95,7 +97,7 @@ pub(super) struct VersionStore {
     pinned: Vec<Vec<NvSlot>>,
     /// Dead, and not freed so far.
     dead: Vec<u32>,
-    /// What an earlier life left.
+    /// Holds what an earlier life left.
     loaded: Vec<LoadedVersion>,
     /// Lists damaged versions, which stay until [`end_damaged`](Self::end_damaged).
     damaged: Vec<u32>,
@@ -160,18 +162,20 @@ impl VersionStore {
             .map(|(number, _)| number)
     }
 
-    /// How many slots there may be a version in.
+    /// Returns the number of slots that may have a version.
     pub(super) fn slots(&self) -> u32 {
         self.versions.len() as u32
     }
 
-    /// Whether the version in this slot is of use.
+    /// Returns true if the version in this slot is of use.
     pub(super) fn is_live(&self, slot: NvSlot) -> bool {
         let version = self.versions.get(slot.index as usize).and_then(Option::as_ref);
+        // The slot's generation is part of the comparison: another version may be
+        // in it by now.
         version.is_some_and(|version| version.slot == slot && !version.dead)
     }
 
-    /// Whether the operation is moving a version down that was made by `upto`.
+    /// Returns true if the operation moves a version down that was made by `upto`.
     pub(super) fn moves(&self, op: OpId, upto: u64) -> bool {
         self.putting.iter().any(|putting| putting.op == op && putting.copy_of.is_some() && putting.seq <= upto)
     }
@@ -191,6 +195,8 @@ impl VersionStore {
     fn held_mut(&mut self, (row, column): MemberPlace) -> &mut PageSlots {
         let (columns, held, present, spare) = (self.columns, &mut self.held, &mut self.present, &mut self.spare);
         let at = *self.rows.entry(row).or_insert_with(|| {
+            // Places of rows that are gone are used again, so memory follows the
+            // most that were held at once.
             spare.pop().unwrap_or_else(|| {
                 held.resize(held.len() + columns, PageSlots::default());
                 present.push(ColumnSet::EMPTY);
@@ -208,6 +214,8 @@ impl VersionStore {
     /// The newest version of a page.
     pub(super) fn newest(&self, place: MemberPlace) -> Option<NvSlot> {
         let held = self.held(place);
+        // A version in the upper layer is newer than the one below, by the layers'
+        // meaning.
         self.slot(held.upper.or(held.lower))
     }
 
@@ -217,19 +225,20 @@ impl VersionStore {
         self.slot(if layer == VersionLayer::Upper { held.upper } else { held.lower })
     }
 
-    /// Whether nothing is in the NVRAM.
+    /// Returns true if nothing is in the NVRAM.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.putting.is_empty()
     }
 
-    /// Whether something of the row is in the NVRAM, be it dead.
+    /// Returns true if something of the row is in the NVRAM, dead or alive.
     pub(super) fn has(&self, row: Row) -> bool {
         self.rows.contains_key(&row)
     }
 
-    /// Whether a page of these rows has its newest version in the NVRAM.
+    /// Returns true if a page of these rows has its newest version in the NVRAM.
     pub(super) fn departs(&self, rows: Rows) -> bool {
         if self.rows.is_empty() {
+            // An empty store is the common case in front of reads.
             return false;
         }
         rows.iter().any(|row| {
@@ -248,7 +257,7 @@ impl VersionStore {
         rows.count()
     }
 
-    /// Where the pages of a row are.
+    /// Returns the sources of a row's pages.
     pub(super) fn sources(&self, row: Row) -> RowSources {
         let mut sources = RowSources::default();
         let Some(at) = self.rows.get(&row) else { return sources };
@@ -257,6 +266,8 @@ impl VersionStore {
             let lower = self.slot(held.lower).map_or(VersionSource::Member, VersionSource::Nv);
             if let Some(upper) = self.slot(held.upper) {
                 sources.set_newest(column, VersionSource::Nv(upper));
+                // Below the upper version, the parity covers what the lower layer
+                // or the member has.
                 sources.set_stale(column, lower);
             } else if held.lower.is_some() {
                 sources.set_newest(column, lower);
@@ -280,6 +291,8 @@ impl VersionStore {
         let at = *at as usize;
         for column in self.present[at].iter() {
             let held = self.held[at * self.columns + column.index()];
+            // Both versions: the read of the newest and the update of what the
+            // parity covers use one each.
             for number in [held.upper, held.lower].into_iter().flatten() {
                 self.pin(op, self.get(number).slot);
             }
@@ -301,6 +314,8 @@ impl VersionStore {
         let mut slots = std::mem::take(slots);
         slots.retain(|slot| {
             let version = self.get_mut(slot.index);
+            // Versions that are moved down must stay: the copy is made from their
+            // slot.
             let keeps = from_above && version.layer == VersionLayer::Upper;
             version.pins -= u32::from(!keeps);
             keeps
@@ -335,7 +350,7 @@ impl VersionStore {
         tag(place, layer, seq)
     }
 
-    /// What the operation was putting is there.
+    /// Records that the versions that the operation was putting are there.
     pub(super) fn put_done(&mut self, op: OpId, mut each: impl FnMut(MemberPlace, VersionLayer)) {
         let mut index = 0;
         while index < self.putting.len() {
@@ -349,6 +364,8 @@ impl VersionStore {
             let held = self.held_mut(place);
             let layers = if layer == VersionLayer::Upper { &mut held.upper } else { &mut held.lower };
             let old = layers.replace(slot.index);
+            // Only if the upper version is still the one that was copied. A newer
+            // one stays above its copy.
             let copied = copy_of.filter(|of| held.upper == Some(of.index));
             if copied.is_some() {
                 held.upper = None;
@@ -367,6 +384,8 @@ impl VersionStore {
         let mut next = self.held(place).oldest;
         while let Some(other) = next {
             let version = self.get(other);
+            // The list is sorted by age, so the oldest dead version can be told at
+            // once. A copy sorts behind its original.
             if (version.seq, version.layer) > (seq, layer) {
                 break;
             }
@@ -395,6 +414,8 @@ impl VersionStore {
         if newest {
             *of_layer = None;
         }
+        // What the lower layer has is older than what reached the member, so it is
+        // dead too.
         let below = held.lower.take_if(|_| newest && layer == VersionLayer::Upper);
         for number in newest.then_some(slot.index).into_iter().chain(below) {
             self.kill(number);
@@ -422,6 +443,8 @@ impl VersionStore {
             let next = |number: &u32| self.get(*number).newer;
             let all = std::iter::successors(self.held((row, column)).oldest, next);
             let mut waits = false;
+            // Versions are freed oldest first, so everything behind a damaged one
+            // waits with it.
             all.take_while(|number| self.get(*number).dead).map(move |number| {
                 waits |= self.damaged.contains(&number);
                 (self.get(number).slot, waits)
@@ -430,7 +453,7 @@ impl VersionStore {
         self.present(row).iter().flat_map(of_place)
     }
 
-    /// Whether something is dead and not freed.
+    /// Returns true if something is dead and not freed.
     pub(super) fn has_dead(&self) -> bool {
         !self.dead.is_empty()
     }
@@ -443,10 +466,14 @@ impl VersionStore {
     /// Takes dead versions out that can be freed now, and appends their slots.
     pub(super) fn take_freeable(&mut self, slots: &mut Vec<NvSlot>) {
         let mut dead = std::mem::take(&mut self.dead);
+        // Freeing one may make the next of its page the oldest, so the search goes
+        // on until nothing changes.
         loop {
             let before = dead.len();
             dead.retain(|number| {
                 let version = *self.get(*number);
+                // The oldest first, page by page: after a crash a freed newer
+                // version would leave an older one as the newest.
                 let free = version.pins == 0 && self.held(version.place).oldest == Some(*number);
                 if free {
                     self.versions[*number as usize] = None;
@@ -479,6 +506,8 @@ impl VersionStore {
     /// Takes a slot that was in use when this life began, by its tag; whether it can be one of these
     /// layers.
     pub(super) fn load(&mut self, held: &NvHeld<'_>, upper: bool, lower: bool, rows: u64) -> bool {
+        // The row and column come from the NVRAM, so they are checked against this
+        // array.
         let NvHeld { slot, ref tag, is_damaged, .. } = *held;
         let Some((place, layer, seq)) = read_tag(tag) else { return false };
         let known = if layer == VersionLayer::Upper { upper } else { lower };
@@ -493,6 +522,8 @@ impl VersionStore {
     /// is lost with damaged versions. Nothing is taken from these; they stay until [`end_damaged`](Self::end_damaged).
     pub(super) fn begin(&mut self, mut each: impl FnMut(MemberPlace, VersionLayer)) -> DamagedVersions {
         let mut loaded = std::mem::take(&mut self.loaded);
+        // In the order of making, and the upper version before its copy, so each
+        // step replaces what was newest before.
         loaded.sort_unstable_by_key(|loaded| (loaded.seq, loaded.layer));
         let (mut places, mut lost, mut rows) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for LoadedVersion { seq, layer, place, slot, is_damaged } in loaded {
@@ -516,15 +547,20 @@ impl VersionStore {
                 continue;
             }
             if layer == VersionLayer::Lower {
+                // The parity covers these lost bytes, so the row has to be
+                // recomputed.
                 rows.insert(place.0);
             }
             if kept.is_none() {
                 lost.insert(place);
             }
+            // Pinned until `end_damaged`: after another crash the row must be found
+            // damaged again.
             self.get_mut(slot.index).pins += 1;
             self.kill(slot.index);
             self.damaged.push(slot.index);
         }
+        // Each page is named once, by what holds in the end.
         places.sort_unstable();
         places.dedup();
         for place in places {

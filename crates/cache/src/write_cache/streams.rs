@@ -1,4 +1,4 @@
-//! Which writes go on where an earlier one ended (specs §8.2, §8.3).
+//! Finds writes that begin where an earlier one ended (specs §8.2, §8.3).
 
 /// Pages written one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +26,18 @@ impl WriteStreams {
     /// it begins where none has ended. A part of a page also goes on with the run that ends with
     /// this page.
     pub(super) fn note(&mut self, page: u64, pages: u64, is_part: bool) -> u64 {
+        // From the newest on: two runs that end at the same page cannot exist, but
+        // a partial page may fit two.
         let continued = self.runs.iter().rposition(|run| run.end == page || is_part && run.end == page + 1);
         let behind = continued.map_or(0, |at| {
             let run = self.runs.remove(at);
+            // A write of a part of the run's last page is in the run already.
             run.pages - u64::from(run.end > page)
         });
         let run = WriteRun { end: page + pages, pages: behind + pages };
         // One that ends there as well says nothing more.
         self.runs.retain(|other| other.end != run.end);
+        // The run that grew longest ago makes room.
         if self.runs.len() == self.most {
             self.runs.remove(0);
         }

@@ -1,7 +1,7 @@
 //! Linear-threshold destaging: the fuller the cache, the more is destaged at a time (Varma & Jacobson;
 //! specs §8.1).
 
-/// When how much is destaged.
+/// Decides how much is destaged at each occupancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DestageThreshold {
     /// Below this occupancy nothing is, in hundredths of a percent.
@@ -18,6 +18,8 @@ pub(super) const WHOLE: u32 = 10_000;
 impl DestageThreshold {
     /// Destages that may be under way if so many pages of so many are held.
     pub(super) fn allowed(&self, held: u64, capacity: u64) -> u32 {
+        // In 128 bits, since products of pages, shares and counts may not fit into
+        // 64.
         let (held, capacity) = (u128::from(held) * u128::from(WHOLE), u128::from(capacity));
         let (low, high) = (u128::from(self.low) * capacity, u128::from(self.high) * capacity);
         if held < low {
@@ -25,6 +27,8 @@ impl DestageThreshold {
         } else if held >= high {
             self.most
         } else {
+            // Rounded up, so that at least one goes once the threshold is reached.
+            // Floating point gives another number here (specs §8.10.6).
             let part = (u128::from(self.most) * (held - low)).div_ceil(high - low) as u32;
             part.max(1)
         }

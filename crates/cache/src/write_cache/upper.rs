@@ -12,7 +12,7 @@ use crate::synchroniser::ReadyWrites;
 /// Groups of a run that are destaged at a time below the threshold, if so many may be at all.
 const OF_A_RUN: u32 = 4;
 
-/// How WOW has runs of sequential writes go on.
+/// Lets WOW go on with runs of sequential writes.
 #[derive(Debug)]
 struct RunRules {
     streams: WriteStreams,
@@ -24,6 +24,8 @@ struct RunRules {
 impl RunRules {
     /// Groups that may be under way since they are of a run.
     fn allowed(&mut self, pool: &PagePool, under_way: usize, most: u32) -> u32 {
+        // Only asked while something may go: looking ahead moves no pointer, but it
+        // costs a search.
         if self.goes_on && under_way < most as usize {
             self.goes_on = pool.next().is_none_or(|group| pool.is_sequential(group));
         }
@@ -31,12 +33,12 @@ impl RunRules {
     }
 }
 
-/// What becomes of sequential writes.
+/// Decides how sequential writes are treated.
 #[derive(Debug)]
 enum SequentialRule {
-    /// They are as others.
+    /// Treats them as others.
     Ignored,
-    /// They are told from others, in one ring with these.
+    /// Tells sequential writes apart, in one ring with the others.
     Told(RunRules),
     /// They have a ring of their own.
     Apart(Box<StowRings>),
@@ -45,9 +47,9 @@ enum SequentialRule {
 /// A request that is let in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EnteringRequest {
-    /// Its number.
+    /// Is its number.
     pub(super) number: u64,
-    /// It goes on where an earlier one ended.
+    /// Is true if it goes on where an earlier one ended.
     pub(super) sequential: bool,
 }
 
@@ -115,6 +117,7 @@ impl UpperLayer {
     }
 
     fn pools(&self) -> impl Iterator<Item = &PagePool> {
+        // A group is in exactly one ring, so both together are the layer.
         let apart = match &self.sequential {
             SequentialRule::Apart(rings) => Some(rings.pool()),
             _ => None,
@@ -130,7 +133,7 @@ impl UpperLayer {
         std::iter::once(&mut self.pool).chain(apart)
     }
 
-    /// Where a group is.
+    /// Returns the pool of a group.
     fn of(&self, group: u64) -> &PagePool {
         match &self.sequential {
             SequentialRule::Apart(rings) => rings.with(group).unwrap_or(&self.pool),
@@ -153,6 +156,8 @@ impl UpperLayer {
     /// Pages that there is room for.
     pub(super) const fn free(&self) -> u64 {
         match &self.sequential {
+            // Both rings share the capacity; the border between them is a target
+            // and no partition.
             SequentialRule::Apart(rings) => self.pool.free().saturating_sub(rings.held()),
             _ => self.pool.free(),
         }
@@ -200,11 +205,14 @@ impl UpperLayer {
     /// be if it does not matter. Whether it is of the sequential ring.
     pub(super) fn next(&mut self, at_once: bool) -> Option<(u64, bool)> {
         let Self { pool, threshold, chosen, under_way, sequential } = self;
+        // Chosen groups count as under way, since they will go as soon as the
+        // synchroniser has them.
         let under_way = under_way.len() + chosen.len();
         if let SequentialRule::Apart(rings) = sequential {
             return rings.next(pool, threshold, under_way, at_once);
         }
         let mut allowed = if at_once { threshold.most } else { threshold.allowed(pool.held(), pool.capacity()) };
+        // Below the threshold only a run goes on (specs §8.2).
         if allowed == 0
             && let SequentialRule::Told(runs) = sequential
         {
@@ -241,20 +249,22 @@ impl UpperLayer {
         self.chosen.push(ChosenGroup { group, members });
     }
 
-    /// Whether groups go when others do.
+    /// Returns true if groups were chosen to go with others.
     pub(super) const fn has_chosen(&self) -> bool {
         !self.chosen.is_empty()
     }
 
     /// A page for this member has come into a group; if that was chosen, it goes along.
     pub(super) fn joins(&mut self, group: u64, member: Dev) {
+        // The group's members were computed when it was chosen; a page for another
+        // member joins late.
         if let Some(chosen) = self.chosen.iter_mut().find(|chosen| chosen.group == group) {
             chosen.members.insert(member);
         }
     }
 
-    /// What is chosen, by members; `waits` says whether a write does, for room in which all of it
-    /// is.
+    /// Returns the chosen groups' members for the synchroniser. `waits` is true if a write waits for room, for
+    /// which all of it is needed.
     pub(super) fn ready(&self, members: DevSet, waits: bool) -> ReadyWrites {
         // What is in the NVRAM leaves a group by being destaged alone.
         debug_assert!(self.chosen.iter().all(|chosen| self.of(chosen.group).is_chosen(chosen.group)));
@@ -262,6 +272,8 @@ impl UpperLayer {
         let chosen = can_go.fold(DevSet::EMPTY, |all, chosen| all | chosen.members);
         let busy = self.under_way.iter().fold(DevSet::EMPTY, |all, group| all | group.members);
         // Whatever may be chosen is: for the other members there is nothing that could go along.
+        // A write that waits needs room in the layer as a whole, so all members are
+        // short.
         ReadyWrites { chosen, busy, empty: members - chosen - busy, short: if waits { members } else { DevSet::EMPTY } }
     }
 
@@ -281,12 +293,16 @@ impl UpperLayer {
             return false;
         }
         let UnderWay { gave_up, .. } = self.under_way.swap_remove(at);
+        // The group lands with its last operation. Until then its pages are under
+        // way as a whole.
         self.of_mut(group).landed(group, gave_up, is_held);
         true
     }
 
     /// A row of a group that is being destaged cannot be written.
     pub(super) fn give_up(&mut self, group: u64) {
+        // Noted on the way and used when the group lands: other rows of it may
+        // still succeed.
         self.under_way.iter_mut().filter(|other| other.group == group).for_each(|other| other.gave_up = true);
     }
 
@@ -295,7 +311,7 @@ impl UpperLayer {
         self.pools_mut().for_each(PagePool::try_again);
     }
 
-    /// Whether a group waits, since it could not be written.
+    /// Returns true if a group waits because it could not be written.
     pub(super) fn is_parked(&self, group: u64) -> bool {
         self.of(group).is_parked(group)
     }
@@ -305,7 +321,7 @@ impl UpperLayer {
         self.pools().map(PagePool::parked).sum()
     }
 
-    /// Whether all groups do.
+    /// Returns true if all groups wait because they could not be written.
     pub(super) fn has_only_parked(&self) -> bool {
         self.pools().all(PagePool::has_only_parked)
     }

@@ -1,4 +1,4 @@
-//! What the array is told of versions that are not on members, and what becomes of them.
+//! Tells the array which versions are not on members, and takes in what becomes of them.
 
 use destage_plan::{ColumnSet, HostOp, OpId, Row, Rows};
 use destage_raid::array::{PageVersions, ParityUpdate, RowSources, StripeSegment, VersionSource, WriteApproach};
@@ -16,12 +16,16 @@ impl PageVersions for WriteCache {
     }
 
     fn departs(&self, rows: Rows) -> bool {
+        // A torn row is not consistent without the cache's sources, even if the
+        // NVRAM has nothing of it.
         self.store.departs(rows) || !self.torn.is_empty() && rows.iter().any(|row| self.torn.contains(&row))
     }
 
     fn sources(&self, row: Row) -> RowSources {
         let mut sources = self.store.sources(row);
         if self.torn.contains(&row) {
+            // After a torn update the parity covers nothing, so the row is
+            // recomputed from its data.
             for column in self.geometry.data_set().iter() {
                 sources.set_stale(column, VersionSource::Lost);
             }
@@ -37,6 +41,7 @@ impl PageVersions for WriteCache {
         self.store.unpin(op);
         self.reading.remove(&op);
         self.entering.remove(op);
+        // A row that was dropped may have been what a member was short for.
         if self.entering.is_empty() {
             self.forget_short();
         }
@@ -46,6 +51,8 @@ impl PageVersions for WriteCache {
         match updated {
             ParityUpdate::Absorbed | ParityUpdate::Stored => {
                 let mut came = std::mem::take(&mut self.spare_places);
+                // Asked before the puts are done: afterwards nothing tells which
+                // versions have moved.
                 let drains = self.drain.as_ref().is_some_and(|drain| self.store.moves(op, drain.upto));
                 self.store.put_done(op, |place, layer| came.push((place, layer)));
                 if drains {
@@ -58,6 +65,8 @@ impl PageVersions for WriteCache {
                 self.freed(op);
             }
             ParityUpdate::Modified | ParityUpdate::Computed => {
+                // The parity was computed from all data of the row, so it is right
+                // again.
                 if updated == ParityUpdate::Computed && !self.torn.is_empty() {
                     self.healed.extend(rows.iter().filter(|row| self.torn.remove(row)));
                 }
@@ -66,6 +75,8 @@ impl PageVersions for WriteCache {
                         self.on_member(place, slot);
                     }
                 }
+                // The members have a parity now that is newer than the one in the
+                // lower layer.
                 if updated == ParityUpdate::Computed && self.lower.is_some() {
                     rows.iter().for_each(|row| self.outdate_covered(row));
                 }
@@ -84,10 +95,14 @@ impl PageVersions for WriteCache {
     }
 
     fn holds(&self, row: Row) -> bool {
+        // A start would make the outdated parity, or the data under it, the newest
+        // version of the row.
         self.torn.contains(&row) || self.outdated.holds(row)
     }
 
     fn is_recovered(&self) -> bool {
+        // The array becomes ready only when no start could be misled by versions
+        // that can be freed.
         !self.outdated.are_free_to_go() && self.healed.is_empty()
     }
 

@@ -36,7 +36,7 @@ enum RingKind {
     Sequential,
 }
 
-/// What there is beside the ring of random groups, which is WOW's.
+/// Holds what STOW has beside the ring of random groups, which is WOW's.
 #[derive(Debug)]
 pub(in super::super) struct StowRings {
     constants: StowConstants,
@@ -47,7 +47,7 @@ pub(in super::super) struct StowRings {
     /// The ring that was destaged from last, and how many groups more are its turn.
     last: RingKind,
     left: u32,
-    /// Whether each goes on until it is as far below its threshold as it has to be.
+    /// Is true, for each ring, if it goes on until it is far enough below its threshold.
     goes_on: [bool; 2],
 }
 
@@ -95,6 +95,8 @@ impl StowRings {
         if self.streams.note(frag.page, frag.pages.into(), frag.sectors.is_some()) < run {
             return false;
         }
+        // Pages of the run that came before it was known to be one lie in earlier
+        // groups; these move as well.
         let end = frag.page.div_ceil(group);
         for group in frag.page.saturating_sub(run) / group..end {
             random.hand_over(group, &mut self.sequential);
@@ -119,6 +121,8 @@ impl StowRings {
             self.desired = if was_sequential { self.desired + step } else { self.desired.saturating_sub(step) };
             self.desired = self.desired.clamp(least, most);
         }
+        // The group may have been random until now; it moves before the page is
+        // counted.
         if request.sequential {
             random.hand_over(group, &mut self.sequential);
         }
@@ -150,6 +154,8 @@ impl StowRings {
         let [of_random, of_sequential] = &mut self.goes_on;
         let of_random = allowed(threshold, random.held(), capacity - desired, hysteresis, of_random);
         let of_sequential = allowed(threshold, self.sequential.held(), desired, hysteresis, of_sequential);
+        // The other ring is asked too: one that has nothing to give must not stop
+        // the cache.
         for which in [turn, other] {
             let allowed = if which == RingKind::Random { of_random } else { of_sequential };
             if under_way >= if at_once { threshold.most } else { allowed } as usize {
@@ -172,6 +178,8 @@ impl StowRings {
 fn allowed(threshold: &DestageThreshold, held: u64, share: u64, hysteresis: u64, goes_on: &mut bool) -> u32 {
     let allowed = threshold.allowed(held, share);
     let low = u128::from(threshold.low) * u128::from(share);
+    // Hysteresis: a ring that stopped right at its threshold would be started again
+    // by the next write.
     *goes_on = allowed > 0 || *goes_on && u128::from(held + hysteresis) * u128::from(WHOLE) > low;
     allowed.max(u32::from(*goes_on))
 }
