@@ -1,4 +1,4 @@
-//! What caches that keep copies of pages count (specs §0.3), and what coordinates collections (specs §8.8).
+//! Counts what caches that keep copies of pages do (specs §0.3), and what coordinates collections (specs §8.8).
 
 /// Pages by what the cache had of them. Counted when planned: what is planned anew since a device
 /// was lost counts again.

@@ -62,7 +62,7 @@ const MEMBERS: ParamSpec = ParamSpec {
 /// Asks in tiny arrays, too.
 const PROACTIVE: [(&str, &str); 2] = [(MODE.name, "proactive"), (IDLE.name, "20us")];
 
-/// What there is to know about it.
+/// Describes the layer.
 pub(crate) static GGC: LayerInfo = LayerInfo {
     name: "ggc",
     title: "all SSDs of the array are told to collect garbage when one does",
@@ -88,15 +88,15 @@ const QUIET: TimerId = TimerId { owner: TimerOwner::Around, number: 0 };
 /// Blocks that a collection usually reclaims of an element (specs §1.2), if devices do not tell.
 const USUAL: u32 = 2;
 
-/// What members are asked for.
+/// Names the amount that members are asked to collect.
 #[derive(Clone, Copy, Debug)]
 enum CollectionRequests {
-    /// What the one that began does.
+    /// Asks for as much as the member collects that began.
     Same,
     This(Quota),
 }
 
-/// When members are asked to collect before one has to.
+/// Decides when members are asked to collect before one has to.
 #[derive(Clone, Copy, Debug)]
 struct ProactiveCollection {
     /// Nothing was asked for that long.
@@ -107,7 +107,7 @@ struct ProactiveCollection {
     is_near: bool,
 }
 
-/// How many members have to have come near before all are asked.
+/// Decides how many members have to come near before all are asked.
 #[derive(Clone, Copy, Debug)]
 struct NearThreshold {
     /// So many, or all that answer if these are fewer.
@@ -134,7 +134,7 @@ struct CoordinatedCollection {
     asked: Vec<AskedMember>,
     /// Members that do not answer.
     lost: DevSet,
-    /// When the last request came.
+    /// Is the time of the last request.
     submitted: Nanos,
     refused: bool,
     rounds: CollectionRounds,
@@ -210,6 +210,8 @@ impl CoordinatedCollection {
             if let Some(several) = &mut self.several {
                 several.near.remove(dev);
             }
+            // A member that collects on request must not ask the others again, or
+            // collections would never end.
             if but != Some(dev) && !self.is_asked(dev) {
                 let op = out.open(Class::Internal, None, None);
                 self.asked.push(AskedMember { op, dev, quota });
@@ -221,6 +223,8 @@ impl CoordinatedCollection {
     /// A member has begun to collect.
     fn begins(&mut self, dev: Dev, blocks: u32, inner: &dyn ServedTier, out: &mut Out) {
         let members = members(inner);
+        // A member that was asked begins to collect too; answering that would ask
+        // the one that asked it.
         if !members.contains(dev) || self.is_asked(dev) || !inner.array().is_ready() {
             return;
         }
@@ -228,7 +232,7 @@ impl CoordinatedCollection {
         self.ask(members, Some(dev), self.quota(blocks), out);
     }
 
-    /// What members are asked for when one collects so many blocks; 0 if that is not known.
+    /// Returns the quota that members are asked for when one collects so many blocks; 0 if that is unknown.
     const fn quota(&self, blocks: u32) -> Quota {
         match self.asks {
             CollectionRequests::Same => Quota::Blocks(if blocks == 0 { USUAL } else { blocks }),
@@ -250,6 +254,8 @@ impl CoordinatedCollection {
         let answers = members - self.lost;
         if let Some(several) = self.several.as_mut().filter(|_| is_member) {
             several.near.insert(dev);
+            // Lost members cannot come near, so fewer are enough in a degraded
+            // array.
             let are_enough = (several.near & answers).len() >= several.of.min(answers.len());
             if are_enough && inner.array().is_ready() {
                 self.rounds.soft += 1;
@@ -266,6 +272,8 @@ impl CoordinatedCollection {
     /// Nothing may have been asked for a while.
     fn is_quiet(&mut self, inner: &dyn ServedTier, out: &mut Out) {
         let Some(proactive) = &mut self.proactive else { return };
+        // Requests move the quiet moment on. The timer is set anew only when it
+        // goes off, not at each request.
         let now = out.now();
         let quiet_at = self.submitted + proactive.idle;
         if now < quiet_at {
@@ -312,6 +320,8 @@ impl CacheLayer for CoordinatedCollection {
         }
         match event {
             Event::Start(start) => {
+                // Refused at the start: a device that cannot be told to collect
+                // would make the layer do nothing in silence.
                 let cannot = members(inner) - start.collectors;
                 if !cannot.is_empty() {
                     self.refused = true;
@@ -334,6 +344,8 @@ impl CacheLayer for CoordinatedCollection {
             }
             _ => {}
         }
+        // The cache hears of the event first; what the layer opens then comes after
+        // the cache's own operations.
         inner.handle(event, out);
         match event {
             Event::DeviceGc { dev, on: true, blocks, .. } => self.begins(dev, blocks, inner, out),

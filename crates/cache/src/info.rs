@@ -1,4 +1,4 @@
-//! What there is to know about a host cache before it is built, and how it is.
+//! Describes host caches and the layers around them before they are built.
 
 use destage_plan::{ParamSpec, Params, SpecError};
 use destage_raid::RaidLevel;
@@ -6,10 +6,10 @@ use destage_raid::array::{ArrayConfig, ArrayError, RaidArray};
 
 use crate::{CacheTier, HostCache, ServedTier};
 
-/// Where a cache keeps what it holds, which is what its size is a size of.
+/// Identifies the medium that holds a cache's pages; the cache's size is a size of that medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheMedium {
-    /// It holds nothing and has no size.
+    /// Holds nothing and has no size.
     None,
     /// A device of its own, behind the members.
     Device,
@@ -24,24 +24,26 @@ pub struct CacheFigure {
     pub name: &'static str,
     /// The unit.
     pub unit: &'static str,
-    /// What it says.
+    /// Explains the figure.
     pub meaning: &'static str,
 }
 
-/// What there is to know about a host cache before it is built.
+/// Describes a host cache before it is built.
 #[derive(Clone, Copy, Debug)]
 pub struct HostCacheInfo {
     /// The name on the command line.
     pub name: &'static str,
     /// The cache in one line.
     pub title: &'static str,
-    /// What it does in two or three sentences.
+    /// Describes the cache in two or three sentences.
     pub about: &'static str,
-    /// Where it comes from.
+    /// Names its source.
     pub paper: &'static str,
-    /// What its size is a size of.
+    /// Is the medium that its size is a size of.
     pub medium: CacheMedium,
-    /// Whether it can serve arrays of this level.
+    /// Returns true if the cache can serve arrays of this level.
+    // Functions instead of values, because they depend on parameters and on the
+    // array.
     pub serves: fn(RaidLevel) -> bool,
     /// The least pages that it can do with over such an array.
     pub min_pages: fn(&ArrayConfig, &Params) -> u64,
@@ -51,17 +53,17 @@ pub struct HostCacheInfo {
     pub bytes_per_page: fn(&Params) -> u64,
     /// Slots of the NVRAM that a cache of so many pages over such an array needs beside the array's.
     pub nv_slots: fn(pages: u64, array: &ArrayConfig, params: &Params) -> u32,
-    /// Whether it leaves parity behind the data for a while: until that is made good, the loss of its
-    /// device and that of a member together cost data.
+    /// Is true if the cache leaves parity stale for a while. Until the parity is updated, the loss of its
+    /// device together with that of a member costs data.
     pub delays_parity: bool,
-    /// Whether its device has, for a while, the newest versions of pages that the members do not have: the loss
-    /// of that costs them.
+    /// Is true if the cache's device has the only copy of the newest version of pages for a while. The loss of
+    /// the device costs them.
     pub holds_dirty: bool,
-    /// Whether it makes [deltas](destage_plan::Step::Encode), which have lengths.
+    /// Is true if the cache makes [deltas](destage_plan::Step::Encode), which have lengths.
     pub makes_deltas: bool,
-    /// Its parameters.
+    /// Lists its parameters.
     pub params: &'static [ParamSpec],
-    /// What it counts beside [`CacheCounts`](crate::CacheCounts).
+    /// Lists the figures that it reports beside [`CacheCounts`](crate::CacheCounts).
     pub figures: &'static [CacheFigure],
     /// The parameters under which a cache of so few pages does all that a large one does: for the
     /// crash harness, whose arrays are tiny.
@@ -73,7 +75,7 @@ pub struct HostCacheInfo {
     pub synchronised: Result<SynchronisedInfo, &'static str>,
     /// The layers that it has, the innermost first. Its name lists them in front, except a layer that it is never without.
     pub layers: &'static [&'static LayerInfo],
-    /// How it is built, without its layers; its [`RegisteredCache::new`] over an array.
+    /// Builds the cache without its layers: its [`RegisteredCache::new`] over an array.
     pub build: BuildCache,
 }
 
@@ -86,6 +88,8 @@ pub type WrapCache = fn(Box<dyn ServedTier>, &Params) -> Result<Box<dyn ServedTi
 impl HostCacheInfo {
     /// A cache `C` that holds nothing, counts nothing and has no parameters, to be filled in.
     pub const fn new<C: RegisteredCache>(name: &'static str, title: &'static str, paper: &'static str) -> Self {
+        // Defaults are those of a cache that does nothing, so an entry names only
+        // what it does.
         Self {
             name,
             title,
@@ -106,6 +110,8 @@ impl HostCacheInfo {
             modes: &[&[]],
             synchronised: Err("it holds nothing that has to be destaged"),
             layers: &[],
+            // A closure without captures keeps the entry a constant, although it
+            // builds a type of its own.
             build: |pages, config, params| {
                 let cache = C::new(pages, config, params)?;
                 let share = (C::INFO.nv_slots)(pages, config, params);
@@ -114,12 +120,12 @@ impl HostCacheInfo {
         }
     }
 
-    /// Whether the members must be devices that can be told to collect garbage.
+    /// Returns true if the members must be devices that can be told to collect garbage.
     pub fn needs_collectors(&self) -> bool {
         self.layers.iter().any(|layer| layer.needs_collectors)
     }
 
-    /// Whether something stands around it.
+    /// Returns true if a layer stands around the cache.
     pub fn has_layer_around(&self) -> bool {
         self.layers.iter().any(|layer| layer.place == LayerPlace::Around)
     }
@@ -130,7 +136,7 @@ impl HostCacheInfo {
         RaidLevel::ALL.into_iter().filter(move |&level| serves(level))
     }
 
-    /// Whether it has a size.
+    /// Returns true if the cache has a size.
     pub const fn is_sized(&self) -> bool {
         !matches!(self.medium, CacheMedium::None)
     }
@@ -146,13 +152,13 @@ impl HostCacheInfo {
 pub struct SynchronisedInfo {
     /// The cache in one line.
     pub title: &'static str,
-    /// What it does in two or three sentences.
+    /// Describes the cache in two or three sentences.
     pub about: &'static str,
-    /// Where it comes from.
+    /// Names its source.
     pub paper: &'static str,
 }
 
-/// Where a layer stands.
+/// Identifies the position of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerPlace {
     /// Beside the cache in its [`CacheTier`]: the cache asks it when to write. Only some caches do, see
@@ -162,26 +168,26 @@ pub enum LayerPlace {
     Around,
 }
 
-/// What there is to know about a layer of a host cache.
+/// Describes a layer of a host cache.
 #[derive(Clone, Copy, Debug)]
 pub struct LayerInfo {
     /// The name on the command line: `NAME+CACHE`.
     pub name: &'static str,
-    /// What it does in one line.
+    /// Describes the layer in one line.
     pub title: &'static str,
-    /// What it does in two or three sentences.
+    /// Describes the layer in two or three sentences.
     pub about: &'static str,
-    /// Where it comes from.
+    /// Names its source.
     pub paper: &'static str,
-    /// Where it stands.
+    /// Is its position.
     pub place: LayerPlace,
-    /// Whether the members must be devices that can be told to collect garbage.
+    /// Is true if the members must be devices that can be told to collect garbage.
     pub needs_collectors: bool,
-    /// Its parameters.
+    /// Lists its parameters.
     pub params: &'static [ParamSpec],
     /// Parameters of caches that have other defaults in it.
     pub replaces: &'static [ParamSpec],
-    /// What it counts, after what the cache does.
+    /// Lists the figures that it reports, after those of the cache.
     pub figures: &'static [CacheFigure],
     /// The parameters under which it does all that it does in tiny arrays too, around a cache of so
     /// many pages.
@@ -190,9 +196,9 @@ pub struct LayerInfo {
     pub build: WrapCache,
 }
 
-/// How a host cache is built.
+/// Builds a host cache and describes it for the registry.
 pub trait RegisteredCache: HostCache + Sized {
-    /// What there is to know about it.
+    /// Describes the cache.
     const INFO: HostCacheInfo;
 
     /// A cache of so many pages for such an array. Its device, if it has one, comes after the
@@ -200,10 +206,10 @@ pub trait RegisteredCache: HostCache + Sized {
     fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError>;
 }
 
-/// Why an array cannot be served so.
+/// Tells why an array cannot be served with a cache.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostCacheError {
-    /// Because of the array.
+    /// Comes from the array.
     #[error(transparent)]
     Array(#[from] ArrayError),
     /// The cache is too small, or larger than it can be.
@@ -229,15 +235,15 @@ pub enum HostCacheError {
     Members {
         /// The parameter.
         key: &'static str,
-        /// What it is.
+        /// Is its value.
         asked: u32,
-        /// What it can be at most.
+        /// Limits its value.
         members: u8,
     },
-    /// It is no cache for arrays of this level.
+    /// Says that the cache does not serve arrays of this level.
     #[error("it does not serve {0}, whose members all hold the same pages")]
     Level(RaidLevel),
-    /// Because of its name or a parameter.
+    /// Comes from its name or a parameter.
     #[error(transparent)]
     Spec(#[from] SpecError),
 }

@@ -1,7 +1,7 @@
-//! Layers: what stands around a cache with its array, such as [GGC](crate::ggc) or a planted fault.
+//! Defines layers around a cache with its array, such as [GGC](crate::ggc) or a planted fault.
 //!
-//! A [`CacheLayer`] says only what it changes. [`LayeredCache`] is the one place that passes on all the rest, so a
-//! method that controllers get is forwarded once, whatever layers there are.
+//! A [`CacheLayer`] implements only what it changes. [`LayeredCache`] is the one place that forwards everything
+//! else, so a new controller method is forwarded once for all layers.
 
 use std::ops::Range;
 
@@ -35,6 +35,8 @@ pub trait CacheLayer: Send {
 /// A cache with its array in a layer.
 pub struct LayeredCache<L> {
     layer: L,
+    // Boxed: a layer costs one virtual call per event, and only arrays with a layer
+    // pay for it.
     inner: Box<dyn ServedTier>,
 }
 

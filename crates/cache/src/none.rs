@@ -11,6 +11,7 @@ pub struct NoCache;
 
 impl PageVersions for NoCache {
     fn may_fold(&self, _: Rows, _: ColumnSet) -> bool {
+        // There are no copies, so no write has to wait for one.
         true
     }
 

@@ -41,6 +41,7 @@ impl<T: Copy> CacheOperations<T> {
         let Some(Some(OperationWork::Write { frag, left, .. })) = self.works.get_mut(parent.index()) else {
             unreachable!("only writes have parts")
         };
+        // The write's own steps count as one part from the first part on.
         *left = (*left).max(1) + 1;
         let frag = frag.id;
         let op = out.open(Class::Internal, None, Some(frag));
@@ -55,6 +56,8 @@ impl<T: Copy> CacheOperations<T> {
             unreachable!("the operation is a write")
         };
         debug_assert!(*left > 0, "its own steps are counted");
+        // The join notifies the tier when the cache's part is done, so that the
+        // write is acknowledged then.
         out.step_notify(op, Step::Join, after);
     }
 
@@ -101,6 +104,8 @@ impl<T: Copy> CacheOperations<T> {
 
     /// Answers pages of a fragment as failed: they cannot be taken.
     pub fn refuse(&mut self, frag: &Frag, pages: u16, out: &mut Out) {
+        // An operation of its own, because acknowledgements are steps: the host
+        // hears of the failure in the usual way.
         let op = out.open(Class::Internal, None, Some(frag.id));
         self.set(op, OperationWork::Skip { frag: *frag, pages, ok: false });
     }
@@ -114,6 +119,7 @@ impl<T: Copy> CacheOperations<T> {
     }
 
     pub(crate) fn set(&mut self, op: OpId, work: OperationWork<T>) {
+        // Operation numbers are dense, so a vector serves as the map.
         if self.works.len() <= op.index() {
             self.works.resize(op.index() + 1, None);
         }

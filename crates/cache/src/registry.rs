@@ -24,8 +24,7 @@ use crate::{
     CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, LayerPlace, RegisteredCache, ServedTier, SynchronisedInfo,
 };
 
-/// A host cache as a user names it: `name` or `name:key=value`, known to exist and to have these
-/// parameters.
+/// Is a host cache as a user names it: `name` or `name:key=value`, known to exist and to have these parameters.
 #[derive(Clone)]
 pub struct HostCacheSpec {
     info: &'static HostCacheInfo,
@@ -50,6 +49,8 @@ static CACHES: &[&HostCacheInfo] = &[
 static LAYERS: &[&LayerInfo] = &[&SYNC, &GGC];
 
 /// Each cache with each layer that can stand beside it, in the order of the caches.
+// Compositions are entries of their own, so whoever lists or parses caches need not
+// know of layers.
 static BESIDE: LazyLock<Vec<CacheComposition>> = LazyLock::new(|| {
     let caches = CACHES.iter().filter(|cache| cache.synchronised.is_ok());
     caches.flat_map(|cache| layers(LayerPlace::Beside).map(|layer| CacheComposition::new(layer, cache))).collect()
@@ -65,7 +66,7 @@ fn layers(place: LayerPlace) -> impl Iterator<Item = &'static LayerInfo> {
     LAYERS.iter().copied().filter(move |layer| layer.place == place)
 }
 
-/// A cache with a layer. It owns what its [`HostCacheInfo`] refers to.
+/// Combines a cache with a layer. It owns the texts that its [`HostCacheInfo`] refers to.
 struct CacheComposition {
     cache: &'static HostCacheInfo,
     name: String,
@@ -75,6 +76,8 @@ struct CacheComposition {
     params: Vec<ParamSpec>,
     figures: Vec<CacheFigure>,
     layers: Vec<&'static LayerInfo>,
+    // The entry borrows from the composition, so it is made on first use, when the
+    // composition has its final place.
     info: OnceLock<HostCacheInfo>,
 }
 
@@ -118,6 +121,8 @@ impl CacheComposition {
             params: &self.params,
             figures: &self.figures,
             layers: &self.layers,
+            // A cache that is synchronised already cannot be so twice, whatever
+            // stands around it.
             synchronised: if self.layers.iter().any(|layer| layer.place == LayerPlace::Beside) {
                 Err(sync::ALREADY)
             } else {
@@ -136,7 +141,7 @@ pub fn host_caches() -> impl Iterator<Item = &'static HostCacheInfo> {
     })
 }
 
-/// What can stand around host caches.
+/// Lists the layers that can stand around host caches.
 pub fn host_cache_layers() -> impl Iterator<Item = &'static LayerInfo> {
     layers(LayerPlace::Around)
 }
@@ -196,7 +201,7 @@ impl HostCacheSpec {
         }
     }
 
-    /// What there is to know about the cache.
+    /// Returns the description of the cache.
     pub const fn info(&self) -> &'static HostCacheInfo {
         self.info
     }
@@ -228,10 +233,15 @@ impl HostCacheSpec {
         (self.info.min_pages)(array, &self.params)
     }
 
-    /// Whether the array can be served with a cache of so many pages, without taking the memory for
-    /// that.
+    /// Checks that the array can be served with a cache of so many pages, without taking the memory for that.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
     pub fn check(&self, array: &ArrayConfig, pages: u64) -> Result<(), HostCacheError> {
         self.check_pages(array, pages)?;
+        // Everything but the size is checked by building the smallest cache, which
+        // needs no memory to speak of.
         self.build(array, self.min_pages(array)).map(drop)
     }
 
@@ -305,7 +315,8 @@ impl fmt::Debug for HostCacheSpec {
     }
 }
 
-/// Why there is no cache of this name, if that is as its members cannot be made to write together.
+/// Explains why there is no cache of this name, if the reason is that its members cannot be made to write
+/// together.
 fn unsynchronised(name: &str) -> Option<SpecError> {
     let around = host_cache_layers().find_map(|layer| name.strip_prefix(layer.name)?.strip_prefix('+'));
     let why = host_cache(around.unwrap_or(name).strip_prefix("sync+")?)?.synchronised.err()?;

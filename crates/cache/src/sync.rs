@@ -46,6 +46,7 @@ pub(crate) const FIGURES: [CacheFigure; synchroniser::FIGURES] = [
 
 /// A timeout under which tiny arrays do all that large ones do: for some sizes one that is given,
 /// for the others one that follows collections.
+// The size decides, so that tests over several sizes meet both kinds.
 fn small(pages: u64) -> Vec<(&'static str, String)> {
     vec![(TIMEOUT.name, if pages % 3 == 1 { "auto" } else { "1ms" }.to_owned())]
 }
@@ -53,6 +54,8 @@ fn small(pages: u64) -> Vec<(&'static str, String)> {
 /// Puts it beside a cache.
 fn build(mut cache: Box<dyn ServedTier>, params: &Params) -> Result<Box<dyn ServedTier>, HostCacheError> {
     let members = cache.array().config().geometry.member_set();
+    // Beside and not around: only the cache can take what it chose back into its
+    // order.
     cache.synchronise(WriteSynchroniser::new(members, params)?);
     Ok(cache)
 }

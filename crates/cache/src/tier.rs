@@ -1,6 +1,6 @@
-//! A host cache over its array: the controller that every executor drives. What all caches share is
-//! written here once: which operations serve a fragment, what happens when steps of theirs fail,
-//! when a fragment is acknowledged.
+//! Puts a host cache over its array, as the controller that every executor drives. It does once what all caches
+//! share: it opens the operations of a fragment, handles failures of their steps, and acknowledges the
+//! fragment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,6 +21,7 @@ use crate::{
 };
 
 /// Limits the pages of the cache's device that are remembered as reported.
+// Forgetting what was reported costs a repeated report at most.
 const MAX_REPORTED: usize = 1 << 10;
 
 /// A host cache over its array.
@@ -29,7 +30,7 @@ pub struct CacheTier<C: HostCache> {
     upper: CacheAbove<C>,
 }
 
-/// What stands on the array.
+/// Holds what stands on the array.
 struct CacheAbove<C: HostCache> {
     cache: C,
     operations: CacheOperations<C::Part>,
@@ -50,9 +51,9 @@ struct CacheAbove<C: HostCache> {
 pub trait ServedTier: Controller + Send {
     /// The array.
     fn array(&self) -> &RaidArray;
-    /// How the cache is.
+    /// Returns the status of the cache.
     fn status(&self) -> HostCacheStatus<'_>;
-    /// How far parity is behind data.
+    /// Returns how much parity is stale.
     fn stale_parity(&self) -> StaleParity;
     /// Counts the pages that were [lost](HostCache::lost_page_count) with the cache's device.
     fn lost_page_count(&self) -> usize;
@@ -62,7 +63,7 @@ pub trait ServedTier: Controller + Send {
     fn passed_pages(&self) -> Vec<u64>;
     /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self) -> Vec<u64>;
-    /// Where the pages of a row are.
+    /// Returns the sources of the pages of a row.
     fn sources(&self, row: Row) -> RowSources;
     /// Returns true if zeros that may be holes trim whole stripes among these pages, and write nothing beside but what is
     /// left at both ends. With a member lost its zeros are written to the NVRAM, so it is not so then.
@@ -70,12 +71,12 @@ pub trait ServedTier: Controller + Send {
     /// Has the members write what the cache chose together.
     fn synchronise(&mut self, synchroniser: WriteSynchroniser);
 
-    /// Whether the cache is in use: what it needs is there.
+    /// Returns true if the cache is in use, with everything that it needs.
     fn is_caching(&self) -> bool {
         self.status().is_caching
     }
 
-    /// What the cache had, if it keeps account of that.
+    /// Returns the hits and misses of the cache, if it counts them.
     fn counts(&self) -> Option<&CacheCounts> {
         self.status().counts
     }
@@ -91,7 +92,7 @@ pub trait ServedTier: Controller + Send {
         None
     }
 
-    /// How often devices were told to collect together, if they are.
+    /// Returns how often devices were told to collect together, if they are.
     fn rounds(&self) -> Option<CollectionRounds> {
         None
     }
@@ -100,6 +101,8 @@ pub trait ServedTier: Controller + Send {
 impl<C: HostCache> CacheTier<C> {
     /// Serves the array with this cache.
     pub fn new(array: RaidArray, cache: C) -> Self {
+        // Following runs costs a lookup per request, so it is done only if somebody
+        // asks for it.
         let runs = (cache.sequential_cutoff() > 0 || array.gathers_runs()).then(Box::default);
         let upper = CacheAbove {
             cache,
@@ -151,6 +154,8 @@ impl<C: HostCache> ServedTier for CacheTier<C> {
     }
 
     fn trims_zeros(&self, pages: Range<u64>) -> bool {
+        // Zeros of whole stripes can be trimmed; what is left at the ends is
+        // written.
         let config = self.array.config();
         let stripe = u64::from(config.geometry.data_columns()) * u64::from(config.geometry.chunk_pages());
         let has_stripe = pages.start.div_ceil(stripe) < pages.end / stripe;
@@ -176,6 +181,8 @@ impl<C: HostCache> Controller for CacheTier<C> {
         }
         match event {
             Event::OpStuck { op, .. } => self.upper.forget_bad_pages(op, self.array.config().max_corrected, out),
+            // The list of told pages names operations, whose numbers are used
+            // again.
             Event::OpDone(op) => self.upper.has_ended(op),
             Event::Device { dev, .. } => self.upper.forget_errors(dev),
             _ => {}
@@ -185,12 +192,16 @@ impl<C: HostCache> Controller for CacheTier<C> {
             // What was found changes by nothing that the cache would do with it.
             return;
         }
+        // Called after every event (specs §8.10.7), so a cache cannot miss the
+        // moment at which something became possible.
         self.upper.cache.turn(&mut self.array, &mut self.upper.operations, out);
         // Writes among what is let go enter now, if there is room: nothing else may happen for long.
         while self.upper.let_go(&mut self.array, out) {
             self.upper.cache.turn(&mut self.array, &mut self.upper.operations, out);
         }
         self.array.do_duties(&mut self.upper, out);
+        // A clean stop is tried at each event, since nothing says which one was the
+        // last it waited for.
         if self.array.is_cleaning() {
             self.array.try_clean(&self.upper.cache, out);
         }
@@ -219,6 +230,8 @@ impl<C: HostCache> Controller for CacheTier<C> {
             // The cache covers stale parity while it is in use.
             return array.can_spare(dev) && (status.is_caching || !has_stale_rows);
         }
+        // With a member lost, stale parity needs the cache's device: only it has
+        // what the parity covers.
         status.dirty_rows == 0 && (!has_stale_rows || array.degraded().is_empty())
     }
 
@@ -249,11 +262,16 @@ impl<C: HostCache> ArrayUser for CacheAbove<C> {
                 array.stuck(op, devs, out);
                 self.cache.undone(op);
                 self.cache.released(op);
+                // Trying again would read the same bytes. What cannot be decoded
+                // fails, and nobody gets wrong data.
                 if out.failed_decode(op) {
                     self.undecodable(op, out);
                 } else if let OperationWork::Part { .. } = self.operations.get(op) {
+                    // A part only fills the cache; the write does not need it.
                     out.abandon(op);
                 } else if let OperationWork::Own { .. } = self.operations.get(op) {
+                    // Operations of the cache's own always have to be done, so they
+                    // are planned anew.
                     out.restart(op);
                     out.again(op);
                 } else if !out.failed_read(op) {
@@ -277,6 +295,8 @@ impl<C: HostCache> ArrayUser for CacheAbove<C> {
                 self.pass_on(event, array, out);
             }
             Event::Start(start) => {
+                // Slots of kinds above the array's belong to the cache. One that it
+                // does not know would be lost silently.
                 let mut above = start.nv.iter().filter(|held| RaidArray::is_above(&held.tag));
                 if !above.all(|held| self.cache.load(held, out.page_bytes())) {
                     array.refuse_nvram(out);
@@ -308,6 +328,8 @@ impl<C: HostCache> ArrayUser for CacheAbove<C> {
             WriteDuty::Split { op } => self.split_write(op, array, out),
             WriteDuty::Fail { op } => {
                 self.cache.undone(op);
+                // At least one part is counted, so that `part_done` ends the write
+                // exactly once.
                 self.set_write(op, |left, _| (left.max(1), false));
                 self.part_done(op, array, out);
             }
@@ -337,6 +359,8 @@ impl<C: HostCache> CacheAbove<C> {
         let bad: BTreeSet<_> = out.unreadable(op).iter().copied().filter(|page| page.dev == dev).collect();
         for page in bad {
             let Some(BadCachePage { fate, fill }) = self.cache.forget_bad_page(page.page, op, out.claim(op)) else {
+                // The operation was told already and read the page again all the
+                // same: it cannot do without it, and would try for ever.
                 if self.told.contains(&(op, page.page)) {
                     return self.give_up(page, out);
                 }
@@ -351,6 +375,8 @@ impl<C: HostCache> CacheAbove<C> {
                 continue;
             }
             out.report(PageReport { page, fate });
+            // A device with dirty pages is never given up for read errors: it has
+            // the only copy of other pages.
             if self.errors.count(out.now()) > max_corrected && self.cache.status().dirty_rows == 0 {
                 return self.give_up(page, out);
             }
@@ -392,10 +418,13 @@ impl<C: HostCache> CacheAbove<C> {
         let OperationWork::Write { frag, .. } = *self.operations.get(op) else {
             unreachable!("the operation is a write")
         };
+        // Chained one behind the other, so parts of one write keep their order.
         let mut behind = op;
         while let Some(part) = self.cache.next_part(op) {
             behind = self.operations.open_write_behind(behind, &frag, part, array, out);
         }
+        // The operation itself does nothing more; its parts acknowledge their own
+        // pages.
         out.close(op);
     }
 
@@ -409,10 +438,11 @@ impl<C: HostCache> CacheAbove<C> {
         debug_assert!(done.is_none(), "the cache says to the array what it has prepared");
     }
 
-    /// Whether a request has to wait for an earlier one on the same pages, of those that are held the first
-    /// `behind`.
+    /// Returns true if a request has to wait for an earlier one on the same pages, among the first `behind`
+    /// that are held.
     #[inline]
     fn is_behind(&self, frag: &Frag, behind: usize) -> bool {
+        // Flushes wait for no page.
         frag.op != HostOp::Flush && behind > 0 && self.overlaps_held(frag, behind)
     }
 
@@ -430,6 +460,7 @@ impl<C: HostCache> CacheAbove<C> {
             return false;
         }
         if self.held.is_empty() {
+            // Nobody waits, so what entered is of no interest.
             self.operations.entered.clear();
             return false;
         }
@@ -462,6 +493,7 @@ impl<C: HostCache> CacheAbove<C> {
             && matches!(frag.op, HostOp::Read | HostOp::Write | HostOp::WriteZeroes)
         {
             let (place, cutoff) = (runs.note(frag.page, frag.pages.into()), self.cache.sequential_cutoff());
+            // Only writes have a run number: the array gathers writes of one run.
             frag.run = if frag.op == HostOp::Write { place.number } else { 0 };
             frag.bypass = cutoff > 0 && place.pages >= cutoff;
             if frag.op != HostOp::Read {
@@ -497,6 +529,8 @@ impl<C: HostCache> CacheAbove<C> {
     #[cold]
     fn submit_unmap(&mut self, frag: &Frag, array: &mut RaidArray, out: &mut Out) -> bool {
         let zeros = Frag { op: HostOp::WriteZeroes, ..*frag };
+        // A cache with newer data in the NVRAM takes zeros as an ordinary write; a
+        // trim would go past that data.
         if frag.sectors.is_some() || !self.cache.unmaps_zeros() {
             return self.submit(&zeros, array, out);
         }
@@ -507,6 +541,8 @@ impl<C: HostCache> CacheAbove<C> {
         }
         let trim = Frag { op: HostOp::Discard, ..*frag };
         for seg in array.segments(frag.page, frag.pages) {
+            // Parity of zeros is zeros, so segments with all columns of their rows
+            // can be trimmed, and no others.
             self.operations.open_write(if array.can_trim(seg) { &trim } else { &zeros }, seg, array, out);
         }
         true
@@ -534,6 +570,8 @@ impl<C: HostCache> CacheAbove<C> {
             HostOp::Read => {
                 let mut from = 0;
                 while from < frag.pages {
+                    // An operation has 64 steps, and a cache says how many pages it
+                    // can look up within them.
                     let pages = (frag.pages - from).min(C::READ_PAGES);
                     let claim = array.claim_read(frag.page + u64::from(from), pages);
                     let op = out.open(Class::Read, Some(claim), Some(frag.id));
@@ -546,6 +584,8 @@ impl<C: HostCache> CacheAbove<C> {
                 let mut skipped = 0;
                 for seg in array.segments(frag.page, frag.pages) {
                     if frag.op == HostOp::Discard && !array.can_trim(seg) {
+                        // A discard that cannot be done is no error: the host is
+                        // told that it is done, as devices do.
                         skipped += seg.pages();
                         continue;
                     }
@@ -568,6 +608,8 @@ impl<C: HostCache> CacheAbove<C> {
                 if let Ok(done) = self.cache.read(op, pages, dst, array, out) {
                     return finish_read(op, &frag, dst, count, done, out);
                 }
+                // Degraded reads are planned segment by segment, since each needs
+                // the claims of other columns.
                 for seg in array.segments(pages.first(), count) {
                     let claim = array.claim_read_seg(seg);
                     let part = out.open(Class::Read, Some(claim), Some(frag.id));
@@ -575,6 +617,8 @@ impl<C: HostCache> CacheAbove<C> {
                 }
                 out.close(op);
             }
+            // Rows with sources in the cache may need many steps each, so they are
+            // read one by one.
             OperationWork::ReadSeg { frag, seg } if array.is_read_by_rows(seg, &self.cache) => {
                 for row in 0..seg.rows {
                     let seg = StripeSegment { first: seg.first + row, rows: 1, ..seg };
@@ -603,6 +647,8 @@ impl<C: HostCache> CacheAbove<C> {
     fn undecodable(&mut self, op: OpId, out: &mut Out) {
         match *self.operations.get(op) {
             OperationWork::Read { frag, pages, .. } => {
+                // Earlier steps of the plan are dropped: a part of the data must
+                // not be handed out.
                 out.restart(op);
                 acknowledge(op, &frag, pages, false, StepSet::EMPTY, out);
             }
@@ -652,6 +698,7 @@ impl<C: HostCache> CacheAbove<C> {
         self.set_write(op, |left, ok| (left - 1, ok));
         if let OperationWork::Write { frag, seg, left: 0, ok } = *self.operations.get(op) {
             if !ok {
+                // Each sector is old or new now, so no copy of it can be trusted.
                 self.cache.write_failed(seg, array);
             }
             acknowledge(op, &frag, seg.pages(), ok, StepSet::EMPTY, out);
@@ -674,7 +721,7 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// Where the pages of a read go: to the host, or where the sectors are taken from that it asked
+/// Returns the buffer for the pages of a read: the host's, or a temporary one if only some sectors were asked
 /// for.
 fn destination(op: OpId, frag: &Frag, out: &mut Out) -> Buf {
     if frag.sectors.is_some() { out.tmp(op, 1) } else { frag.host(0) }

@@ -1,11 +1,11 @@
-//! LAWC's synchroniser: what is to be written to the members next is written to all of them
-//! together, so that their collections of garbage begin together (specs §8.5, §8.10).
+//! Implements LAWC's synchroniser: all members write what was chosen for them at the same time, so that their
+//! collections begin together (specs §8.5, §8.10).
 //!
 //! It is a [layer](crate::LayerPlace::Beside) beside a cache, since only the cache can take what it chose back
-//! into its order. The cache chooses what goes next, tells what it has [`ReadyWrites`] after every event that may have
-//! changed that, or when the time [is over](WriteSynchroniser::is_due), and writes when that is
-//! [released](WriteSynchroniser::releases). What it writes, strips of members or groups of all, does not
-//! matter here.
+//! into its order. The cache chooses what goes next and reports its [`ReadyWrites`]. It does so after every
+//! event that may have changed them, and when the time [is over](WriteSynchroniser::is_due). It writes when the
+//! synchroniser [releases](WriteSynchroniser::releases) them. Strips of members and groups of all are alike to
+//! it.
 
 mod timeout;
 
@@ -52,29 +52,29 @@ pub(crate) const FIGURES: usize = 2;
 /// Goes off when what is ready waits no longer.
 const WAITED: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
 
-/// When the timer begins.
+/// Names the moment at which the timer begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimerStart {
-    /// When the first is ready after a release.
+    /// Begins when the first is ready after a release.
     FirstReady,
-    /// At each release: the pseudo-code, literally.
+    /// Begins at each release, as the pseudo-code has it.
     Release,
 }
 
-/// What there is to write, by members.
+/// Lists, by members, what there is to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadyWrites {
-    /// What is chosen would be written to these.
+    /// Holds the members to which the chosen writes would go.
     pub(crate) chosen: DevSet,
-    /// What went before is still being written to these.
+    /// Holds the members that are still being written to.
     pub(crate) busy: DevSet,
-    /// There is nothing for these, not even what is being written.
+    /// Holds the members for which there is nothing, not even a write in flight.
     pub(crate) empty: DevSet,
-    /// What is chosen for these would make room for writes that wait for it.
+    /// Holds the members whose chosen writes would make room that others wait for.
     pub(crate) short: DevSet,
 }
 
-/// Why it is written.
+/// Names the cause of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseCause {
     /// All are ready.
@@ -89,16 +89,16 @@ pub(crate) enum ReleaseCause {
 #[derive(Clone, Debug)]
 pub struct WriteSynchroniser {
     members: DevSet,
-    /// What is ready waits for the other members that long.
+    /// Is the time that ready writes wait for the other members.
     timeout: SyncTimeout,
     begins: TimerStart,
-    /// It does not wait if it keeps writes waiting.
+    /// Is true if ready writes do not wait when they keep others waiting.
     on_full: bool,
     /// Members that nothing is held for are waited for as well.
     empty_blocks: bool,
-    /// When the time is up.
+    /// Is the time at which the wait is over.
     deadline: Option<Nanos>,
-    /// What the timer was set to.
+    /// Is the time that the timer was set to.
     timer: Option<Nanos>,
     /// Times that a time began, and how long these were in all, in nanoseconds, if nothing else came first.
     waits: u64,
@@ -142,15 +142,17 @@ impl WriteSynchroniser {
         self.timeout.event(now, event);
     }
 
-    /// Whether the time is over that was waited for.
+    /// Returns true if the awaited time is over.
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
         self.timer.is_some_and(|at| at <= now)
     }
 
-    /// Why all that is chosen is written now, if it is. It is asked after every event that may change
-    /// that, and sets a timer, which is the first of those above the array.
+    /// Returns the cause if everything chosen is written now. It is asked after every event that may change the
+    /// answer, and sets the first timer above the array.
     pub(crate) fn releases(&mut self, ready: &ReadyWrites, out: &mut Out) -> Option<ReleaseCause> {
         let release = self.decide(out.now(), ready);
+        // The timer is touched only if the deadline changes, so most events cost
+        // nothing.
         if self.deadline != self.timer {
             self.timer = self.deadline;
             match self.timer {
@@ -176,8 +178,12 @@ impl WriteSynchroniser {
             }
             return None;
         }
+        // The first that is ready starts the time: the paper's members wait from
+        // the acknowledgement on (specs §8.10.20).
         let due = *self.deadline.get_or_insert(now + self.timeout.now());
         let skipped = if self.empty_blocks { DevSet::EMPTY } else { ready.empty };
+        // A member that is still writing does not count as ready: its collection
+        // belongs to the round before.
         let why = if (self.members - (ready.chosen - ready.busy) - skipped).is_empty() {
             ReleaseCause::Together
         } else if due <= now {

@@ -1,23 +1,25 @@
-//! How long what is ready waits: always the same, or as long as collections take of late.
+//! Computes how long ready writes wait: a fixed time, or as long as recent collections took.
 
 use destage_plan::{Dev, DeviceChange, Event, Nanos};
 
 /// Before a collection was seen.
 const AT_FIRST: Nanos = Nanos(10_000_000);
 /// Whatever is seen.
+// Bounds keep one strange collection from stopping the array, or from making the
+// wait pointless.
 const LEAST: Nanos = Nanos(10_000);
 const MOST: Nanos = Nanos(1_000_000_000);
 /// The weight of the mean so far; what is new has one.
 const WEIGHT: u64 = 7;
 
-/// How long what is ready waits.
+/// Decides how long ready writes wait.
 #[derive(Clone, Debug)]
 pub(super) enum SyncTimeout {
     Fixed(Nanos),
     Observed(ObservedCollections),
 }
 
-/// What devices have announced of their collections.
+/// Holds what devices have announced of their collections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ObservedCollections {
     /// The moving average of what they took.
@@ -27,7 +29,7 @@ pub(super) struct ObservedCollections {
 }
 
 impl SyncTimeout {
-    /// How long that is now.
+    /// Returns the present timeout.
     pub(super) fn now(&self) -> Nanos {
         match self {
             Self::Fixed(timeout) => *timeout,
@@ -41,6 +43,8 @@ impl SyncTimeout {
         match *event {
             Event::DeviceGc { dev, unit, on, .. } => observed.collects(now, dev, unit, on),
             // Nobody says when what it began has ended.
+            // A device that was lost, or replaced, never announces the end of what
+            // it began.
             Event::Device { dev, change: DeviceChange::Failed | DeviceChange::Replaced } => {
                 observed.open.retain(|open| open.0 != dev);
             }
@@ -57,6 +61,8 @@ impl ObservedCollections {
             (Some(at), false) => {
                 let (.., begin) = self.open.swap_remove(at);
                 let took = Nanos(now.0.saturating_sub(begin.0)).clamp(LEAST, MOST);
+                // A moving average with weights 7 to 1 forgets old collections
+                // after some dozens.
                 let mean = |mean: Nanos| Nanos((WEIGHT * mean.0 + took.0) / (WEIGHT + 1));
                 self.mean = Some(self.mean.map_or(took, mean));
             }
