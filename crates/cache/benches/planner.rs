@@ -1,5 +1,5 @@
-//! What the plan of a request costs: from the request to its acknowledgement over an executor that
-//! does nothing, claims, intents and flushes included.
+//! Measures the cost of planning a request, from its arrival to its acknowledgement. The executor does nothing;
+//! claims, intents and flushes are included.
 
 use std::hint::black_box;
 

@@ -1,5 +1,7 @@
-//! How much memory a cache takes for each page of its SSD: what an array with it allocates at most, less what one
-//! without a cache does. A program of its own: what counts is the allocator.
+//! Measures the memory that a cache takes for each page of its SSD. It is the peak of what an array with the
+//! cache allocates, minus the peak of an array without one.
+//!
+//! The test is a program of its own, because it replaces the allocator.
 
 use destage_cache::{HostCacheSpec, ServedTier, serve};
 use destage_plan::{DevSet, Engine, HostOp, HostRequest, Nanos, Shape, Start, Status, Step, StepOutcome};

@@ -1,4 +1,4 @@
-//! Which pages `kdd` is to let in, and what it is to keep: what it takes, and refuses.
+//! Tests the values that `kdd` takes and refuses for what it admits and retains.
 
 use destage_cache::{HostCacheSpec, serve};
 use destage_raid::array::ArrayConfig;
@@ -12,7 +12,8 @@ fn spec(cache: &str) -> Result<HostCacheSpec, String> {
     cache.parse().map_err(|why: destage_plan::SpecError| why.to_string())
 }
 
-/// Which writes come to what is cached is in `tier_caches_model` of `crates/exec`.
+/// Refuses settings under which nothing is ever admitted. `tier_caches_model` of `crates/exec` tests the writes
+/// that reach cached pages.
 #[test]
 fn a_cache_into_which_nothing_comes_is_refused() {
     for good in ["kdd:admit=2", "kdd:admit=255", "kdd:misses=delay:admit=never"] {

@@ -1,5 +1,5 @@
-//! What durability costs: device flushes and steps of the NVRAM, counted over an executor that does
-//! nothing but hold back what a test wants held.
+//! Counts the cost of durability, in device flushes and steps of the NVRAM. The executor only holds back the
+//! steps that a test chooses.
 
 use destage_cache::{ServedTier, serve};
 use destage_plan::{

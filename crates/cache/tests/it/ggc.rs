@@ -1,4 +1,4 @@
-//! Which SSDs are told to collect, how much and when (specs §8.8).
+//! Tests which SSDs are told to collect, how much and when (specs §8.8).
 
 use destage_cache::{ServedTier, all_host_caches, host_cache_layers, host_caches, serve};
 use destage_plan::{

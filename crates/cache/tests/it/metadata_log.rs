@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const FRAMES: u32 = 40;
 const ARRAY_PAGES: u64 = 50;
 
-/// What is left of a page's write.
+/// Names the remains of a page's write after a crash.
 #[derive(Clone, Copy, Debug)]
 enum Left {
     Nothing,
@@ -110,7 +110,7 @@ struct Machine {
     free: Vec<NvSlot>,
     slots: u32,
     planned: VecDeque<(LogEntry, Option<NvSlot>)>,
-    /// What was put under each sequence.
+    /// Holds the fact that was put under each frame and sequence.
     facts: BTreeMap<(u32, u64), FrameFact>,
     /// The newest entries that were put; those that are durable.
     newest: State,
@@ -273,7 +273,7 @@ impl Machine {
         (disk, landed)
     }
 
-    /// What must hold after a cut, and what a replay finds, which was compared with it.
+    /// Returns the state that must hold after a crash, and the result of a replay, which was compared with it.
     fn replay(&self, left: Left, usage_max: u32) -> Result<(State, ReplayedLog), TestCaseError> {
         let (disk, landed) = self.left(left);
         let mut expected = self.durable.clone();

@@ -50,7 +50,8 @@ fn ask(memory: &mut MemoryExecutor<Box<dyn ServedTier>>, tag: u64, op: HostOp, p
     }
 }
 
-/// What a cut leaves of pages that were read, and then changed in part, without the first member from then on if there is one too few.
+/// Returns the remains of a crash after pages were read and then changed in part. With `one_too_few` the first
+/// member fails in between.
 fn remains(cache: &str, one_too_few: bool) -> CrashRemains {
     let disks = (0..5).map(|_| geometry().member_pages() * PAGE).chain([CACHE_PAGES * PAGE]);
     let mut memory = life(cache, CrashRemains::fresh(disks.map(|bytes| bytes as usize)));

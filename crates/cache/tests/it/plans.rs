@@ -1,5 +1,6 @@
-//! What requests cost in steps, counted over an executor that does nothing: the table of specs
-//! §2.1, degraded mode, and the columns "Nossd", "WA", "WT", "`LeavO`" and "KDD" of the example of specs §9.1, and what its rules make of WB.
+//! Counts the steps of requests over an executor that does nothing. It holds them to the table of specs §2.1,
+//! in degraded mode too, and to the columns "Nossd", "WA", "WT", "`LeavO`" and "KDD" of the example of specs
+//! §9.1. Those of WB follow from its rules.
 
 use destage_cache::{ServedTier, serve};
 use destage_plan::{

@@ -1,5 +1,4 @@
-//! Which caches there are with members that write together, and why there are no others (specs
-//! §8.5).
+//! Lists the caches whose members write together, and the reasons why there are no others (specs §8.5).
 
 use destage_cache::{HostCacheSpec, host_cache, host_caches};
 

@@ -203,7 +203,7 @@ fn a_log_that_live_entries_do_not_fit_into_is_full() {
     assert!(fill(13), "13 do not");
 }
 
-/// What one access asks of members and SSD, phases put together.
+/// Returns what one access asks of members and SSD, with its phases put together.
 fn asks(out: &Outcome) -> Vec<Ask> {
     out.asks().filter(|ask| !matches!(ask, Ask::PutEntry { .. })).collect()
 }

@@ -1,6 +1,5 @@
-//! What the model of the caches on an SSD gives for the workloads whose figures specs §9.8 has, printed
-//! beside these. With `--nocapture`; all seeds and settings where `DESTAGE_SOAK` is set, else those that
-//! take a few seconds.
+//! Prints the model's figures beside those of specs §9.8, for the same workloads. `--nocapture` shows them.
+//! With `DESTAGE_SOAK` set all seeds and settings run, else those that take a few seconds.
 
 use destage_testkit::{TestRng, soak};
 
@@ -57,7 +56,7 @@ struct Workload {
 }
 
 impl Workload {
-    /// What so many accesses after some others cost; then what paying all debt costs on top.
+    /// Returns the cost of so many accesses after a warm-up, and the cost of paying all debt afterwards.
     fn run(&self, model: &mut dyn Model, warm_up: u64, accesses: u64) -> (Counters, Counters) {
         let mut dice = TestRng::new(self.seed);
         let zipf = Zipf::new(self.pages, self.exponent, &mut dice);
@@ -82,7 +81,7 @@ impl Workload {
     }
 }
 
-/// What happened since.
+/// Returns the counts between two moments.
 fn less(after: Counters, before: Counters) -> Counters {
     macro_rules! each {
         ($($field:ident)*) => { Counters { $($field: after.$field - before.$field),* } };

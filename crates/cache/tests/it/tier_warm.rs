@@ -1,4 +1,4 @@
-//! What caches on an SSD know after a start (docs/assumptions.md): the pages that they had, unless the
+//! Tests which pages caches on an SSD know after a start (docs/assumptions.md): all that they had, unless the
 //! members may have others.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What a cache has kept as a delta and cannot be decoded is given to nobody, and tried once.
+//! Tests that a delta that cannot be decoded fails its request, which is tried once and gets no bytes.
 
 use destage_cache::{
     CacheOperations, HostCache, HostCacheError, HostCacheInfo, ReadPages, RegisteredCache, ServedTier, WriteStage,
@@ -98,7 +98,7 @@ fn a_read_that_cannot_be_decoded_fails() {
     assert_eq!(ask(HostOp::Read), (false, 1));
 }
 
-/// What is decoded beside the members' writes is not what they write: they have the data and its parity.
+/// Serves a write although something decoded beside it is damaged: the members have its data and its parity.
 #[test]
 fn a_write_beside_which_something_cannot_be_decoded_is_served() {
     assert_eq!(ask(HostOp::Write), (true, 1));

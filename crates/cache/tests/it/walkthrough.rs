@@ -24,7 +24,7 @@ fn shape() -> Shape {
     Shape::new(PAGE, SECTOR, 2, 2, 10).expect("a shape that can be")
 }
 
-/// What belongs to a job: a request of so many pages.
+/// Returns the request that causes a job, of so many pages.
 const fn request(job: Job, page: u64) -> HostRequest {
     let (op, pages) = match job {
         Job::Fill => (HostOp::Write, 2),
@@ -114,7 +114,7 @@ impl CutChoice for Nothing {
     }
 }
 
-/// It takes some of it.
+/// Keeps a random part of every unflushed page.
 struct Any(TestRng);
 
 impl CutChoice for Any {

@@ -1,5 +1,5 @@
-//! What `write-back` promises and what it does not (docs/assumptions.md): a cut costs nothing of what it has
-//! answered; the loss of its device costs what was dirty, and says so.
+//! Tests the promises of `write-back` and their limits (docs/assumptions.md). A power failure costs nothing
+//! that was answered. The loss of the cache device costs the dirty pages, and requests for them fail.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -93,7 +93,7 @@ impl Run {
         cache.figures()[at]
     }
 
-    /// What members were asked for, in order.
+    /// Returns the commands to members, in order.
     fn commands(&self) -> Vec<String> {
         let log = self.log.lock().expect("nobody panics over it");
         let of_members = |line: &&String| line.contains(" Write") || line.contains(" Read {");
@@ -221,8 +221,8 @@ fn groups_go_when_all_members_have_something_to_write() {
     assert_eq!((run.steps(StepKind::Write), run.figure("together"), run.figure("timeouts")), (2, 2, 0));
 }
 
-/// What waits for a member that collects does so as long as collections take of late (specs §8.5):
-/// after one of 3 ms and one of 19 ms that is 5 ms.
+/// Waits for a collecting member as long as recent collections took (specs §8.5): 5 ms after one of 3 ms and
+/// one of 19 ms.
 #[test]
 fn a_timeout_follows_collections() {
     let mut run = Run::new("sync+iwc:timeout=auto", RaidLevel::Raid0, 4, 1, 16);

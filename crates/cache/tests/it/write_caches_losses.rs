@@ -1,5 +1,5 @@
-//! What write caches hold of lost members (docs/assumptions.md): a recovery keeps it, whatever is
-//! lost then.
+//! Tests that recovery preserves what write caches hold of lost members (docs/assumptions.md), whatever is lost
+//! afterwards.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ const PAGE: u64 = 64;
 /// Steps after which nothing is waited for any more.
 const PATIENCE: u64 = 1_000;
 
-/// What was not flushed is gone.
+/// Keeps nothing that was not flushed.
 pub struct Nothing;
 
 impl CutChoice for Nothing {

@@ -10,5 +10,5 @@ pub use pair::Pair;
 
 pub const PAGE: u64 = 64;
 pub const SECTOR: u64 = 16;
-/// What is not to end before it is picked lasts so long.
+/// Is the length of a step that does not end before it is picked.
 pub const LONG: Nanos = Nanos(1 << 60);

@@ -1,4 +1,4 @@
-//! What the cache does, and what the model does.
+//! Compares the steps of the cache with those of the model.
 
 use std::sync::{Arc, Mutex};
 
@@ -38,7 +38,7 @@ pub struct Pair {
 /// Limits how many requests later ones may overlap on purpose.
 const EARLIER: usize = 8;
 
-/// Whether a step reads, and what; none if it does neither that nor write.
+/// Returns whether a step reads, and its extent; none if it neither reads nor writes.
 fn extent(step: &Step) -> Option<(bool, Extent)> {
     let (reads, ext) = match step {
         Step::Read { ext, .. } => (true, ext),
@@ -92,8 +92,8 @@ impl Pair {
         pair
     }
 
-    /// Whether slots of the NVRAM are free for versions that are of no use any more: the model
-    /// knows nothing of these. They add up while a page of both layers is written again and again.
+    /// Returns true if NVRAM slots are free for dead versions, of which the model knows nothing. They add up
+    /// while a page of both layers is rewritten.
     pub fn has_slots(&self, case: &Case) -> bool {
         let both = case.options.upper.is_some() && case.options.each.is_some();
         let used = self.memory.nvram().slots().count();
@@ -149,7 +149,7 @@ impl Pair {
         self.model.run_quick();
     }
 
-    /// Whether a step does not end before it is picked.
+    /// Returns true if a step does not end before it is picked.
     fn is_slow(&self, step: &Step) -> bool {
         extent(step).is_some_and(|(reads, _)| !reads || !self.quick_reads)
     }

@@ -46,7 +46,7 @@ enum What {
     Nvram,
 }
 
-/// What a member is asked for: device, first page, pages.
+/// Identifies what a member is asked for: device, first page, pages.
 pub type Extent = (usize, u64, u64);
 
 #[derive(Clone, Copy, Debug)]
@@ -94,11 +94,11 @@ struct Op {
     cells: Vec<Cell>,
     /// The versions that are moved, or written.
     versions: Vec<u64>,
-    /// What it waits for is read, computed, and written, or committed.
+    /// Names what it waits for: reads, computation, or writes and commits.
     phase: Phase,
     /// Steps one after the other that make its parity.
     parity_steps: usize,
-    /// Its request, for the recency bits.
+    /// Is its request, which decides about recency bits.
     request: u64,
 }
 
@@ -118,7 +118,7 @@ enum Event {
     Clean,
 }
 
-/// What is counted, of which a cache may leave some out.
+/// Names the counters, of which a cache may omit some.
 pub const FIGURES: [&str; 11] = [
     "destages",
     "destaged_pages",
@@ -152,15 +152,15 @@ pub struct Model {
     candidates: Vec<Option<u64>>,
     writing: Vec<bool>,
     deadline: Option<u64>,
-    /// What collections take of late.
+    /// Is the moving average of the time that collections took.
     timeout: Option<u64>,
     ops: Vec<Op>,
     events: VecDeque<Event>,
     quick: VecDeque<Step>,
-    /// What computes does so before anything else ends, so many steps one after the other.
+    /// Holds the operations that compute, each with its number of steps. They finish before anything else ends.
     computing: VecDeque<(usize, usize)>,
     flight: Vec<Step>,
-    /// Whether reads are quick.
+    /// Is true if reads are quick.
     quick_reads: bool,
     waiting: Vec<Waiting>,
     /// Requests, or pieces of them, that wait for others on the same pages.

@@ -1,4 +1,4 @@
-//! What operations do, step by step.
+//! Carries out operations, step by step.
 
 use super::*;
 
@@ -59,8 +59,8 @@ impl Model {
         }
     }
 
-    /// What the parity of a row needs, of what neither the request nor the lower layer has: the least, and
-    /// of equal numbers what reconstruction reads (§8.6). WOW's destages choose in the same way (§2.1).
+    /// Reads what the parity of a row needs beyond the request and the lower layer. It takes the smaller set of
+    /// reads, and reconstruction if both are equal (§8.6). WOW's destages choose in the same way (§2.1).
     pub(super) fn read_for_parity(&mut self, op: usize, cells: &[Cell], part: bool) {
         let row = cells[0].0;
         let all = |columns: Vec<usize>| columns.into_iter().map(move |column| (row, column));

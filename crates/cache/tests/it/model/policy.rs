@@ -1,4 +1,4 @@
-//! Who enters, and what is destaged (specs §8.1 to §8.7).
+//! Decides what enters and what is destaged (specs §8.1 to §8.7).
 
 use super::*;
 

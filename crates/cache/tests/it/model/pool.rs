@@ -43,7 +43,8 @@ impl Pool {
         self.entry(number)?.pages.iter_mut().find(|page| page.cell == cell)
     }
 
-    /// What is in flight counts, and counts again when it is written anew (§8.10.11, §8.10.22).
+    /// Returns the free pages. A page in flight counts, and counts again when it is rewritten (§8.10.11,
+    /// §8.10.22).
     pub(super) fn free(&self) -> usize {
         let pages = self.entries.iter().flat_map(|entry| &entry.pages);
         self.capacity.saturating_sub(pages.map(|page| usize::from(page.dirty) + usize::from(page.under_way)).sum())

@@ -1,9 +1,9 @@
-//! How requests begin, and which wait for which.
+//! Begins requests, and lets some wait for others.
 
 use super::*;
 
 impl Model {
-    /// What waited for others on the same pages begins.
+    /// Begins the requests that waited for others on the same pages.
     pub(super) fn let_go(&mut self) -> bool {
         let before = self.held.len();
         let mut index = 0;

@@ -1,4 +1,4 @@
-//! Which writes are sequential, and how runs of them are destaged (specs §8.1, §8.2).
+//! Finds sequential writes, and decides how their runs are destaged (specs §8.1, §8.2).
 
 use super::*;
 

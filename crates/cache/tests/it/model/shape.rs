@@ -1,4 +1,4 @@
-//! What arrays, requests and settings the model knows.
+//! Describes the arrays, requests and settings that the model knows.
 
 use super::Stow;
 use crate::spec_reading::SpecReading;
@@ -48,10 +48,10 @@ impl Shape {
 /// Row and column.
 pub type Cell = (u64, usize);
 
-/// How parity is made (specs §2.1, §8.6).
+/// Names a way to make parity (specs §2.1, §8.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// What reads less; of equal numbers what reconstruction reads.
+    /// Takes the way that reads less, and reconstruction if both are equal.
     #[default]
     Min,
     /// From the old data and parity, unless all data is written.
@@ -60,7 +60,7 @@ pub enum Method {
     Rcw,
 }
 
-/// What can be told to the caches.
+/// Holds the options of the caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     pub reading: SpecReading,
@@ -96,7 +96,7 @@ pub struct Frag {
     pub reads: bool,
     pub page: u64,
     pub pages: u64,
-    /// It is less than the one page.
+    /// Is true if it is smaller than its one page.
     pub part: bool,
 }
 

@@ -15,7 +15,7 @@ pub struct Stow {
     pub hysteresis: usize,
 }
 
-/// What is not in WOW's ring.
+/// Holds the state beside WOW's ring.
 #[derive(Clone, Debug)]
 pub(super) struct Apart {
     pub(super) of: Stow,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What there is to write, by members.
+/// Lists, by members, what there is to write.
 #[derive(Clone)]
 struct Ready {
     chosen: Vec<bool>,

@@ -1,4 +1,4 @@
-//! What pages hold: the newest version, the one that the parity covers, and the one that deltas are made against.
+//! Models the content of pages: the newest version, the one that the parity covers, and the base of deltas.
 
 use std::ops::Range;
 

@@ -14,5 +14,5 @@ pub use request::DrawnRequest;
 
 pub const PAGE: u64 = 64;
 pub const SECTOR: u64 = 16;
-/// What is not to happen lasts so long.
+/// Is the length of what must not happen.
 pub const LONG: Nanos = Nanos(1 << 60);

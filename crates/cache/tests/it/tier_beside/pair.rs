@@ -1,4 +1,4 @@
-//! What the cache does, and what the model does.
+//! Compares the steps of the cache with those of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -302,7 +302,7 @@ impl Pair {
         }
     }
 
-    /// What members and SSD were asked for since this was asked last, in the model's words.
+    /// Returns the commands to members and SSD since the last call, in the model's terms.
     fn asked(&mut self) -> Vec<Ask> {
         let (mut asks, mut seen) = (Vec::new(), BTreeSet::new());
         for (cleans, step) in std::mem::take(&mut self.recent) {
@@ -492,7 +492,7 @@ impl Pair {
         self.check_row(row)
     }
 
-    /// What the parity covers of a page that is made with a delta.
+    /// Returns the source of the version that the parity covers of a page that is made with a delta.
     fn covered(
         &self,
         sources: &RowSources,
@@ -524,7 +524,7 @@ impl Pair {
         Ok(VersionSource::Delta(PageDelta { base, place, offset, len }))
     }
 
-    /// Where the delta of an old page is, with the slot of the NVRAM as the cache says, in which it must be.
+    /// Returns the place of an old page's delta. In the NVRAM it must be in the slot that the cache names.
     fn delta(
         &self,
         said: VersionDelta,

@@ -1,14 +1,14 @@
-//! What the array is asked for by one page's write with parity, or without (specs §2.1, §9.4).
+//! Lists the commands to the array for one page's write, with parity or without (specs §2.1, §9.4).
 
 use super::counters::{Ask, Column};
 use super::params::{Method, Params, Shape};
 
-/// Where a write with parity has the old data of its page from.
+/// Identifies the source of the old data of a write with parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Old {
     /// From its member, or from the cache where that is visible.
     Asked,
-    /// It is at hand: RMW.
+    /// Has it at hand: RMW.
     AtHand,
 }
 

@@ -65,12 +65,12 @@ impl Back {
         self.put(slot, Fact::Clean(page), out);
     }
 
-    /// Whether all of a page's set is dirty.
+    /// Returns true if all of a page's set is dirty.
     fn is_full(&self, page: u64) -> bool {
         self.sets.tally(self.params.set(page)).dirty == self.sets.width()
     }
 
-    /// What follows an access.
+    /// Does what follows an access.
     fn end(&mut self, op: Op, mut out: Outcome) -> Outcome {
         if self.sets.total().dirty * 100 > self.params.dirty_high * self.sets.slots().len() as u64 {
             self.clean_to(self.params.dirty_low, &mut out);

@@ -1,4 +1,4 @@
-//! Which rows a cleaner takes next, and until when (specs §9.6, §9.8.11, §9.8.14).
+//! Decides which rows a cleaner takes next, and when it stops (specs §9.6, §9.8.11, §9.8.14).
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::counters::Outcome;
 use super::params::Params;
 use super::sets::{Sets, Slot};
 
-/// What delays parity: `LeavO`, KDD.
+/// Models a cache that delays parity: `LeavO`, KDD.
 pub trait Delayed {
     fn params(&self) -> &Params;
 
@@ -35,7 +35,7 @@ pub trait Delayed {
     fn clean(&mut self, rows: &[u64], out: &mut Outcome);
 }
 
-/// Which rows are cleaned next: of a set, or of all; never the row to skip.
+/// Returns the rows that are cleaned next, of one set or of all, but never the row to skip.
 pub fn victims(cache: &mut impl Delayed, set: Option<u64>, skip: Option<u64>) -> Vec<u64> {
     let shape = cache.params().shape;
     let found = set.map_or_else(|| oldest(cache, skip), |set| oldest_in(cache, set, skip));
@@ -77,7 +77,7 @@ fn oldest_in(cache: &impl Delayed, set: u64, skip: Option<u64>) -> Option<u64> {
     cache.sets().list(set).iter().find_map(row)
 }
 
-/// What is cleaned after an access that found no room in a set, or left too much owing.
+/// Cleans after an access that found no room in a set, or left too much to reclaim.
 pub fn after_access(cache: &mut impl Delayed, short: Option<u64>, out: &mut Outcome) {
     if let Some(set) = short {
         let low = cache.params().set_low * cache.sets().width();

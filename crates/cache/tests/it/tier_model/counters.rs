@@ -1,4 +1,4 @@
-//! What is asked of members, SSD and NVRAM, and how it is counted.
+//! Lists the commands to members, SSD and NVRAM, and counts them.
 
 use super::Op;
 
@@ -38,7 +38,7 @@ pub enum Cause {
     Cleaning,
 }
 
-/// What an entry of the log is of (§9.8.12, §9.8.19).
+/// Identifies the subject of an entry of the log (§9.8.12, §9.8.19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Slot(u64),
@@ -57,12 +57,12 @@ pub enum Ask {
     PutEntry { key: Key },
 }
 
-/// What a phase is for. A phase begins when the one before has ended.
+/// Names the purpose of a phase, which begins when the one before has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
     /// Reads that the answer to the host, or what is written before it, needs.
     Reads,
-    /// What the answer to a write waits for.
+    /// Comes before the answer to a write.
     Writes,
     /// The SSD's copy of a read miss, after the answer.
     Fill,
@@ -82,7 +82,7 @@ pub struct Phase {
     pub asks: Vec<Ask>,
 }
 
-/// What one access led to.
+/// Holds what one access led to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub hit: bool,

@@ -20,14 +20,14 @@ use super::staging::{Role, Staging};
 use super::{Model, Op, State};
 use crate::spec_reading::SpecReading;
 
-/// Where a delta is.
+/// Identifies the place of a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     Staged,
     Ssd(At),
 }
 
-/// What is held of a page: it is old if it has a newest delta.
+/// Holds what the cache has of a page, which is old if it has a newest delta.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// The base's slot in the DAZ.
@@ -107,7 +107,7 @@ impl Kdd {
         out.phase(For::Log, asks);
     }
 
-    /// What the log is to say of a page: of deltas only those on the SSD.
+    /// Returns the entry of the log for a page; of deltas it names only those on the SSD.
     fn fact(&self, page: u64) -> (Key, Fact) {
         let held = self.held(page);
         let fact = match (on_ssd(held.covered), on_ssd(held.newest)) {
@@ -176,7 +176,7 @@ impl Kdd {
         }
     }
 
-    /// Whether a page that is not cached, and is written, comes in.
+    /// Returns true if a page that is not cached and is written is admitted.
     fn is_admitted(&mut self, page: u64) -> bool {
         if self.params.delay_misses || self.params.admit == 1 {
             return self.written[&page] >= self.params.admit;

@@ -129,7 +129,7 @@ impl Leavo {
         out.phase(For::Writes, writes);
     }
 
-    /// What making a row's parity reads.
+    /// Returns the reads that make a row's parity.
     fn clean_reads(&self, row: u64) -> Vec<Ask> {
         let shape = self.params.shape;
         let missing: Vec<u64> = shape.pages(row).filter(|&page| self.sets.find(page).is_none()).collect();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::counters::{Ask, Cause, Key, Place};
 use super::params::Params;
 
-/// Where a delta is on the SSD.
+/// Identifies the place of a delta on the SSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     pub slot: u64,
@@ -13,7 +13,7 @@ pub struct At {
     pub len: u32,
 }
 
-/// What an entry says of its key.
+/// Names what an entry says of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
     Free,
@@ -100,7 +100,7 @@ impl Log {
         self.reinserted
     }
 
-    /// Whether the newest entry of a key says that something is there.
+    /// Returns true if the newest entry of a key says that something is there.
     pub fn holds(&self, key: Key) -> bool {
         let logged = || self.used.get((self.newest.get(&key)? - self.head) as usize)?.iter().find(|e| e.key == key);
         let newest = self.buffer.iter().find(|entry| entry.key == key).or_else(logged);
@@ -170,7 +170,7 @@ impl Log {
         }
     }
 
-    /// What a start makes of the log and its buffer: the newest fact of each key that is not free.
+    /// Returns what a start makes of the log and its buffer: the newest fact of each key that is not free.
     pub fn replay(&self) -> BTreeMap<Key, Fact> {
         let mut facts = BTreeMap::new();
         for entry in self.used.iter().flatten().chain(&self.buffer) {

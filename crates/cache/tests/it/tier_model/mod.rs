@@ -91,7 +91,7 @@ pub enum Op {
     Write,
 }
 
-/// What a model holds.
+/// Holds the state of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     pub slots: Vec<Slot>,
@@ -163,7 +163,7 @@ pub trait Model {
 
     fn state(&self) -> State;
 
-    /// What must hold between accesses.
+    /// Checks the invariants that hold between accesses.
     fn check(&self);
 }
 

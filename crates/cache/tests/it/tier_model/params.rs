@@ -1,5 +1,5 @@
-//! What a model is built for: the array, the SSD, and what the caches can be told (specs §9; defaults
-//! are those of the specs).
+//! Describes what a model is built for: the array, the SSD, and the parameters of the caches. Their defaults
+//! are those of specs §9.
 
 use crate::spec_reading::SpecReading;
 
@@ -42,7 +42,7 @@ impl Shape {
     }
 }
 
-/// How a write with parity is made (specs §2.1).
+/// Names a way to write with parity (specs §2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// RMW if it reads strictly less from members than RCW, else RCW.
@@ -51,32 +51,32 @@ pub enum Method {
     Rcw,
 }
 
-/// What becomes of a page when its set is full of what cannot be evicted (§9.3).
+/// Decides what happens to a page whose set is full of pages that cannot be evicted (§9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DazFull {
-    /// It is not cached.
+    /// Does not cache it.
     Bypass,
     /// Rows of the set are cleaned at once.
     CleanNow,
 }
 
-/// Where `LeavO` writes the third and later versions of a page (§9.2).
+/// Names the place for the third and later versions of a page in `LeavO` (§9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rewrite {
     NewPage,
     InPlace,
 }
 
-/// What becomes of a delta that is too long (§9.4).
+/// Decides what happens to a delta that is too long (§9.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooLong {
-    /// It is stored as a whole page, in a DEZ page of its own.
+    /// Stores it as a whole page, in a DEZ page of its own.
     Raw,
     /// The array is written to with parity, and the DAZ page, if there is one, is overwritten.
     Rewrite,
 }
 
-/// When cleaning makes parity from all data of a row (§9.6).
+/// Decides when cleaning makes parity from all data of a row (§9.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RcwFromCache {
     Never,
@@ -91,10 +91,10 @@ pub struct Params {
     pub shape: Shape,
     pub reading: SpecReading,
     pub method: Method,
-    /// Whether a write with parity takes data from the cache instead of from members (§9.8.5).
+    /// Is true if a write with parity takes data from the cache instead of from members (§9.8.5).
     pub cache_visible: bool,
-    /// Whether one does in rows whose parity is behind. Then all that is cached of such a row is pinned by it, and
-    /// `LeavO` has a page that is read for it, and that it has no other room for, leave the cache.
+    /// Is true if a write does so in rows with stale parity as well. Then it pins all cached pages of such a
+    /// row. `LeavO` drops a page that is read for it and has no other room.
     pub stale_visible: bool,
     /// Pages of the sets. Rounded down to whole sets.
     pub pages: u64,
@@ -121,7 +121,7 @@ pub struct Params {
     /// Deltas of this many bytes and more are too long.
     pub delta_max: u32,
     pub too_long: TooLong,
-    /// How cleaned pages are reclaimed: scheme 1 writes them as clean pages, scheme 2 frees them.
+    /// Is the scheme that reclaims cleaned pages: scheme 1 writes them as clean pages, scheme 2 frees them.
     pub reclaim: u8,
     /// Cleaned pages stay as base plus delta, and count as clean.
     pub keep_clean: bool,

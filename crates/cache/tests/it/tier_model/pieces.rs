@@ -1,5 +1,5 @@
-//! How what delays parity serves a fragment of several pages, or of a part of one, as it is built
-//! (see [`request`](super::request)).
+//! Models how a cache that delays parity serves a fragment of several pages, or of a part of one (see
+//! [`request`](super::request)).
 
 use super::Op;
 use super::array;
@@ -57,7 +57,7 @@ pub trait ByPiece: Delayed {
 
 /// Describes an event of a piece that has begun.
 enum PieceEvent<K> {
-    /// Its pages are written, and their parity is left behind.
+    /// Writes the pages and leaves their parity stale.
     Kept(K),
     /// The parity of a row covers these pages: what the cache has of them, if they are old, is of no use any more. Nor
     /// does it need these slots.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::params::Params;
 
-/// What a slot holds; numbers of pages are the array's.
+/// Holds a page in a slot; the numbers of pages are the array's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
     Free,
@@ -28,7 +28,7 @@ impl Slot {
     }
 }
 
-/// How many slots there are of each kind.
+/// Counts the slots of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub free: u64,
@@ -109,7 +109,7 @@ impl Sets {
         self.tallies[set as usize]
     }
 
-    /// What is in all sets.
+    /// Returns the counts of all sets together.
     pub fn total(&self) -> Tally {
         let mut total = Tally::default();
         for tally in &self.tallies {

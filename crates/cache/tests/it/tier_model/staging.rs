@@ -1,6 +1,6 @@
 //! The deltas in NVRAM (specs §9.4, §9.8.6).
 
-/// Which of a page's deltas.
+/// Names one of a page's deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// With the base it is what the parity covers (`keep_clean`).

@@ -23,7 +23,7 @@ pub const DEVICE_PAGES: u64 = 24;
 /// The row with deltas is row 0; these are admitted, and destaged as one strip.
 pub const STRIP: Rows = Rows::new(Row(1), 4);
 
-/// What a request has the controller do.
+/// Names what a request makes the controller do.
 #[derive(Clone, Copy, Debug)]
 pub enum Job {
     /// A full write of row 0, with both pages in the cache.
@@ -42,7 +42,7 @@ pub enum Job {
     Settle,
 }
 
-/// Where the delta of a page is.
+/// Identifies the place of a page's delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta {
     /// In a slot of the NVRAM.
@@ -51,7 +51,7 @@ pub enum Delta {
     Packed(u32, u32),
 }
 
-/// What an operation does, and what of it is needed later.
+/// Names what an operation does, with what is needed of it later.
 #[derive(Clone, Copy, Debug)]
 enum Doing {
     Job(Job, Frag),
@@ -130,7 +130,7 @@ impl Walk {
         self.ops[op.index()] = Some(doing);
     }
 
-    /// What the NVRAM says at once, the log when it has been read.
+    /// Takes what the NVRAM says at once; the log follows when it has been read.
     fn start(&mut self, start: Start<'_>, out: &mut Out) {
         for held @ NvHeld { slot, tag, .. } in start.nv {
             assert!(self.slots.occupy(*slot));
@@ -290,7 +290,7 @@ impl Walk {
         out.step(op, Step::MetaWrite { ext: ext(CACHE, LOG), bytes, fua: true }, after)
     }
 
-    /// What the log says of pages of which the NVRAM has no newer delta.
+    /// Takes what the log says of pages for which the NVRAM has no newer delta.
     fn replay(&mut self, log: &[u8]) {
         let u32_at = |entry: &[u8], at: usize| u32::from_le_bytes(entry[at..at + 4].try_into().expect("four bytes"));
         for entry in log.chunks_exact(10).take_while(|entry| entry[0] == 1) {

@@ -1,4 +1,4 @@
-//! What must hold of KDD's state between accesses (specs §9.3, §9.5, §9.7).
+//! Checks the invariants of KDD's state between accesses (specs §9.3, §9.5, §9.7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +67,7 @@ impl Kdd {
         }
     }
 
-    /// What a start finds: log, buffer, then the staging buffer.
+    /// Returns what a start finds: log, buffer, then the staging buffer.
     fn replay(&self) -> BTreeMap<u64, Held> {
         let mut pages = BTreeMap::new();
         for (key, fact) in self.log.replay() {

@@ -17,7 +17,7 @@ impl Kdd {
         self.pages.values().filter_map(|held| Some(on_ssd(held.newest)?.slot)).collect()
     }
 
-    /// What making a row's parity reads.
+    /// Returns the reads that make a row's parity.
     fn clean_reads(&self, row: u64) -> Vec<Ask> {
         let shape = self.params.shape;
         let missing = shape.pages(row).filter(|&page| self.held(page).slot.is_none()).count() as u64;

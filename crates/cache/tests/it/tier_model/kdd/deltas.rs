@@ -1,4 +1,4 @@
-//! Where deltas go: staging buffer and DEZ (specs §9.3, §9.4, §9.8.6, §9.8.8, §9.8.11).
+//! Places deltas: in the staging buffer and in DEZ (specs §9.3, §9.4, §9.8.6, §9.8.8, §9.8.11).
 
 use super::super::cleaning;
 use super::super::counters::{Cause, For, Outcome};
