@@ -13,6 +13,8 @@ use crate::files::io::backend::CommandBackend;
 use crate::files::io::command::{CommandFailure, DeviceAction, DeviceCommand};
 
 /// Bounds the reports that are kept until somebody asks for them.
+// A failing member can report pages faster than anybody fetches them. The counters
+// still see every page.
 const MOST_REPORTS: usize = 1 << 10;
 
 /// Returns true if an error says that a device, or a file system, cannot read what was asked for, and not that it is gone:
@@ -28,6 +30,8 @@ impl<C: Controller> FileExecutor<C> {
     /// Returns the first page of what was read that is not what was written there, if checksums of it are kept.
     pub(super) fn mismatch(&mut self, ext: Ext, bytes: &[u8]) -> Option<BadPage> {
         let dev = ext.dev();
+        // Only a cache keeps checksums, since its log has room for them. Of members
+        // nothing of the kind is known.
         let checksums = self.engine.controller().checksums().filter(|checksums| checksums.dev() == dev)?;
         let page = checksum::mismatch(checksums, ext, bytes)?;
         self.devices[dev.index()].traffic.mismatches += 1;
@@ -37,6 +41,8 @@ impl<C: Controller> FileExecutor<C> {
     /// Returns true if the controller can do without a page of a device that answers otherwise.
     fn may_miss_pages(&self, dev: Dev) -> bool {
         let of_cache = || self.engine.controller().checksums().is_some_and(|checksums| checksums.dev() == dev);
+        // The cache plans without any page of its device, and a member's page is
+        // made up from the others.
         dev.index() < self.config.members || of_cache()
     }
 
@@ -50,6 +56,8 @@ impl<C: Controller> FileExecutor<C> {
         done: Result<(), CommandFailure>,
     ) -> Option<(DeviceCommand, Result<(), CommandFailure>)> {
         let Some(issue) = command.issue else { return Some((command, done)) };
+        // The array writes a repaired page as an attempt. A device that cannot even
+        // write it is not lost for that.
         if let (Step::Write { ext, .. }, Err(failure)) = (self.engine.step(issue), &done)
             && self.engine.out().is_attempt(issue.op)
             && !self.devices[dev.index()].failed
@@ -62,6 +70,8 @@ impl<C: Controller> FileExecutor<C> {
         }
         let searches = &mut self.devices[dev.index()].searches;
         let known = searches.iter().position(|search| search.issue == issue);
+        // Only reads of plans are searched. Marks and lists of bad pages are small,
+        // and are written anew as a whole.
         let (Step::Read { ext, .. } | Step::Duplicate { ext, .. }) = *self.engine.step(issue) else {
             return Some((command, done));
         };
@@ -71,6 +81,8 @@ impl<C: Controller> FileExecutor<C> {
         let searches = &mut self.devices[dev.index()].searches;
         match (known, done) {
             (None, Ok(())) => Some((command, Ok(()))),
+            // The device failed meanwhile: which page it was is of no interest any
+            // more.
             (_, done) if failed => {
                 searches.retain(|search| search.issue != issue);
                 Some((command, done))
@@ -88,10 +100,13 @@ impl<C: Controller> FileExecutor<C> {
                 Some((DeviceCommand { range, ..command }, Ok(())))
             }
             (known, Err(failure)) => {
+                // A device that is gone answers with another error.
                 if !may_miss_pages || !is_of_medium(&failure) {
                     searches.retain(|search| search.issue != issue);
                     return Some((command, Err(failure)));
                 }
+                // A long read names no page. The array needs to know which one to
+                // make anew, and which are good.
                 if known.is_none() && ext.pages() > 1 {
                     let search = PageSearch { issue, start: command.range.start, offset, pages: ext.pages(), at: 0 };
                     searches.push(search);
@@ -124,15 +139,20 @@ impl<C: Controller> FileExecutor<C> {
                 | PageFate::Rewritten
                 | PageFate::DirtyLost(_) => None,
                 // Without it the NVRAM would be lost.
+                // The controller would lose the NVRAM with the device.
                 PageFate::TooMany if self.config.home() == Some(dev.index()) => None,
                 PageFate::TooMany => Some("more of its pages could not be read than max-corrected allows"),
             };
+            // Nobody has to fetch them: a test, or a caller without interest, must
+            // not grow the queue for ever.
             if self.page_reports.len() < MOST_REPORTS {
                 self.page_reports.push_back(report);
             }
             if let Some(why) = why {
                 let path = self.config.devices[dev.index()].path.clone();
                 let error = FilesError::Io { path, what: "read from it", source: io::Error::other(why) };
+                // The first error stays: it explains why the device was given up,
+                // not what followed from that.
                 self.devices[dev.index()].error.get_or_insert(error);
                 self.fail(dev)?;
             }
@@ -147,6 +167,8 @@ impl<C: Controller> FileExecutor<C> {
 
     fn try_page(&mut self, dev: Dev, at: usize, command: DeviceCommand) {
         let page = self.engine.shape().page_bytes();
+        // Each page is a command of its own for the time-out, so a drive that
+        // retries long does not fail the whole read.
         self.note_sent(dev, command.issue);
         let device = &mut self.devices[dev.index()];
         let search = &device.searches[at];

@@ -15,8 +15,8 @@ use crate::files::io::device::DeviceBackend;
 use crate::files::io::file::{FileIdentity, OsFile};
 use crate::files::io::merge::MergeCounts;
 
-/// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
-/// there in one command is one write.
+/// Counts what a device was asked for in this life, as far as it was sent. A list of buffers that goes there in
+/// one command is one write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceTraffic {
     /// Counts the commands that read, as they reach the device.
@@ -35,7 +35,7 @@ pub struct DeviceTraffic {
     pub flushes: u64,
     /// Writes of marks and of lists of bad pages, which are none of the above.
     pub marks: u64,
-    /// Their bytes.
+    /// Counts the bytes of these.
     pub mark_bytes: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -50,6 +50,8 @@ pub struct DeviceTraffic {
 impl DeviceTraffic {
     /// Notes the commands that were merged with others, and those that are asked for once more by themselves.
     pub(super) const fn note_merges(&mut self, merged: MergeCounts, again: MergeCounts) {
+        // Merged commands were counted when they were sent; these corrections make
+        // the counters those of the device.
         self.reads = self.reads + again.reads - merged.reads;
         self.read_merges += merged.reads;
         self.writes = self.writes + again.writes - merged.writes;
@@ -87,9 +89,9 @@ pub(super) struct FileDevice {
     pub(super) successor: Option<Box<SuccessorDevice>>,
     /// Tells that nothing is sent to it for now: its successor is about to take its place.
     pub(super) is_held: bool,
-    /// Why it failed: its first error.
+    /// Is its first error, which tells why it failed.
     pub(super) error: Option<FilesError>,
-    /// Its file while it is open.
+    /// Identifies its file while it is open.
     pub(super) file: Option<FileIdentity>,
     /// Names the file that was left to commands that had no answer.
     pub(super) abandoned: Option<AbandonedFile>,
@@ -113,6 +115,8 @@ pub(super) struct AbandonedFile {
 impl AbandonedFile {
     /// Returns true if this is its path and commands are still in flight. Nothing is asked of the file, which may hang.
     pub(super) fn is_at_work(&self, path: &Path) -> bool {
+        // A weak pointer answers without asking the file system, which may hang
+        // with the file.
         self.path == path && self.file.strong_count() > 0
     }
 }
@@ -126,8 +130,10 @@ impl FileDevice {
         }
     }
 
-    /// Whether nothing of it has to be taken in, and nothing waits for room there.
+    /// Returns true if nothing of it has to be taken in and nothing waits for room there.
     pub(super) fn is_quiet(&self) -> bool {
+        // Asked of every device in every turn, so it looks only at what is in
+        // memory.
         !self.failed
             && self.backlog.is_empty()
             && self.backend.as_ref().is_none_or(DeviceBackend::is_silent)
@@ -146,6 +152,7 @@ impl FileDevice {
 
     /// The backend has done this step, or never will.
     pub(super) fn forget(&mut self, issue: Option<Issue>) {
+        // By position: completions come nearly in order, so the search ends soon.
         let at = self.under_way.iter().position(|other| other.issue == issue);
         self.under_way.swap_remove_front(at.expect("the backend has it"));
     }

@@ -11,9 +11,13 @@ use crate::files::io::file::SyncPoint;
 impl<C: Controller> FileExecutor<C> {
     /// Begins the steps that may begin, and takes in what became of requests.
     pub(super) fn go_on(&mut self) -> Result<(), FilesError> {
+        // From here on the group commit tells the commits of the start from later
+        // ones.
         if self.engine.status() == Status::Ready {
             self.group_commit.ready();
         }
+        // Reports come before the completions that follow from them, so who hears
+        // of an answer can have heard of its pages.
         self.take_page_reports()?;
         // No step begins before all files have the event count of this start.
         while !self.is_counting
@@ -32,10 +36,13 @@ impl<C: Controller> FileExecutor<C> {
                         let (_, ok) = answered.remove(at);
                         self.answer(tag, ok, bytes);
                     } else {
+                        // The buffer goes back to the pool instead of the host: the
+                        // request was answered earlier, with a copy.
                         self.bytes.keep_buffer(bytes);
                     }
                     self.free.push(tag);
                 }
+                // A clean stop has to wait until the last commit is durable.
                 HostNotice::Clean if self.group_commit.is_open() => self.group_commit.stop(),
                 HostNotice::Clean => self.clean = true,
                 HostNotice::Drained => self.draining = false,
@@ -54,6 +61,8 @@ impl<C: Controller> FileExecutor<C> {
             self.answer(tag, ok, bytes);
         }
         self.answered = answered;
+        // A file that took a device's place is named as soon as the loss is durably
+        // known.
         if !self.standing_in.is_empty() {
             self.name_noted()?;
         }
@@ -72,6 +81,8 @@ impl<C: Controller> FileExecutor<C> {
             | Step::Trim { ext } => {
                 let end = ext.first() + u64::from(ext.pages());
                 let pages = self.config.devices.get(ext.dev().index()).map_or(u64::MAX, |device| device.pages);
+                // A controller that asks for a page beyond its device has a bug;
+                // the array stops before it can do harm.
                 self.within("the page", end - 1, "pages of the device", pages)?;
                 self.begin_device(ext.dev(), issue)?;
             }
@@ -81,6 +92,8 @@ impl<C: Controller> FileExecutor<C> {
             Step::NvCommit { .. } | Step::Intent { .. } => {
                 self.check_nvram(issue)?;
                 if let Step::Intent { rows, set: true } = *self.engine.step(issue) {
+                    // Marked when the intent begins, so that the mark is on its way
+                    // before the intent waits for it.
                     self.engine.rows(issue.op, rows).iter().for_each(|rows| self.marks.open(*rows));
                 }
                 // Not ahead of what waits: they take effect in the order of issue.
@@ -88,6 +101,8 @@ impl<C: Controller> FileExecutor<C> {
                 self.send_backlog();
             }
             Step::Join | Step::Ack { .. } => unreachable!("the engine does these itself"),
+            // Computing steps are done here at once: the bytes belong to this
+            // thread.
             _ => {
                 let outcome = self.bytes.compute(&self.engine, issue).expect("all others compute");
                 self.complete(issue, outcome);
@@ -98,6 +113,8 @@ impl<C: Controller> FileExecutor<C> {
 
     fn begin_device(&mut self, dev: Dev, issue: Issue) -> Result<(), FilesError> {
         let Some(device) = self.devices.get_mut(dev.index()) else { return Err(self.stop(FilesError::NoDevice(dev))) };
+        // A step for a device that failed ends at once; the plan that named it was
+        // made before the loss was known.
         if device.failed {
             self.complete(issue, StepOutcome::Failed(dev));
         } else if !self.blocks_on_durability(dev, issue) {
@@ -108,6 +125,8 @@ impl<C: Controller> FileExecutor<C> {
 
     fn answer(&mut self, id: u64, ok: bool, mut bytes: AlignedBuffer) {
         let request = self.requests[id as usize].take().expect("a request is answered once");
+        // It was answered with an error when it took too long; its steps have ended
+        // only now.
         if request.is_expired {
             return self.forget_expired(request.bytes);
         }
@@ -121,12 +140,17 @@ impl<C: Controller> FileExecutor<C> {
     /// Answers a request, at once or when what it tells of is durable.
     fn acknowledge(&mut self, request: &InFlightRequest, completion: RequestCompletion) {
         let until = match request.op {
+            // A flush covers all that was done when an answer was given last. Later
+            // commits, made by a cache on its own, need not be waited for.
             HostOp::Flush => self.group_commit.flush(self.blocked.back().map(|answer| answer.0)),
             HostOp::Read => 0,
             _ if request.fua => self.group_commit.done(),
             _ => 0,
         };
+        // After a start every answer waits for the commits of the start: a device
+        // that it missed may be back at the next.
         let until = until.max(self.group_commit.of_start());
+        // An error tells of nothing that would have to be durable.
         if !self.group_commit.is_durable(until) && completion.ok {
             self.group_commit.want_sync(SyncPoint::Answer);
             self.blocked.push_back((until, completion));

@@ -43,7 +43,7 @@ pub struct FileExecutor<C> {
     pub(super) config: FilesConfig,
     pub(super) devices: Vec<FileDevice>,
     pub(super) store: WorkerPool<StateStore>,
-    /// What the store has written.
+    /// Counts what the store has written.
     pub(super) accounts: StateAccounts,
     pub(super) roster: MemberRoster,
     /// The file that it is in: that of the intents.
@@ -75,7 +75,7 @@ pub struct FileExecutor<C> {
     pub(super) damaged_nvram: Option<DamagedNvram>,
     /// The ring, if one serves devices.
     pub(super) ring: Option<SharedRing>,
-    /// Why none does, if nobody asked for threads.
+    /// Holds the error for which no ring serves, if nobody asked for threads.
     pub(super) no_ring: Option<io::Error>,
     /// The NVRAM and the intents.
     pub(super) state: [FileIdentity; 2],
@@ -124,11 +124,14 @@ impl<C: Controller> FileExecutor<C> {
     pub(super) fn now(&self) -> Nanos {
         match self.clock {
             LoopClock::Real(begin) => Nanos(begin.elapsed().as_nanos() as u64),
+            // Virtual time makes runs without threads depend on a seed alone.
             LoopClock::Virtual(now) => now,
         }
     }
 
     pub(super) const fn check(&self) -> Result<(), FilesError> {
+        // After an error nothing is tried again: what the files hold then is for a
+        // start to find out.
         if self.stopped { Err(FilesError::Stopped) } else { Ok(()) }
     }
 
@@ -155,15 +158,19 @@ impl<C> FileExecutor<C> {
 
 impl<C> Drop for FileExecutor<C> {
     fn drop(&mut self) {
-        // All at once; then each is waited for, but not for ever. Who hangs keeps the array's lock.
+        // Every thread is told first, then each is waited for, but not for ever:
+        // their ends overlap. Those that hang keep the array's lock.
         self.close();
         let until = Instant::now() + self.config.patience;
         // Who has had no answer in time gets no more of it.
         let now = Instant::now();
         let is_over = self.timeout.is_over || self.devices.iter().any(|device| device.hangs);
         for device in &mut self.devices {
+            // A device that hangs gets no second patience; the drop must end.
             let until = if device.hangs { now } else { until };
             for backend in device.backends_mut() {
+                // The lock goes along to threads that stay behind, so nobody opens
+                // the array while they may still write.
                 backend.end(until, Some(&self.lock));
             }
         }

@@ -47,6 +47,8 @@ impl<C: Controller> FileExecutor<C> {
     }
 
     /// Has the NVRAM leave its device, for this reason. Without a spare place the executor stops.
+    // Without a spare place there is nowhere to go, and a device that failed a sync
+    // must not be trusted.
     pub(super) fn leave_home(&mut self, reason: MoveReason, why: FilesError) -> Result<(), FilesError> {
         if self.config.spare().is_none() {
             return Err(self.stop_over_home(reason, why));
@@ -57,13 +59,16 @@ impl<C: Controller> FileExecutor<C> {
 
     fn begin_move(&mut self, reason: MoveReason, why: Option<FilesError>) {
         let Some(dev) = self.config.home() else { return };
+        // Nothing more is sent to the device: its steps would fail one by one, and
+        // each would be told as a loss.
         self.devices[dev].is_held = true;
         let Some(moving) = &mut self.moving else {
             let (phase, steps, changes) = (MovePhase::Waiting, Vec::new(), Vec::new());
             self.moving = Some(NvramMove { phase, reason, why, steps, changes });
             return;
         };
-        // The worst of all reasons is what counts.
+        // The worst of all reasons counts: a sync that failed is worse than a hang,
+        // whichever came first.
         moving.reason = moving.reason.max(reason);
         moving.why = moving.why.take().or(why);
     }
@@ -80,6 +85,8 @@ impl<C: Controller> FileExecutor<C> {
 
     /// Has a store that hangs over the NVRAM write no more intents, and leaves it; returns false if it hangs over these.
     pub(super) fn abandon_store(&mut self) -> bool {
+        // The gate keeps the old store, which may wake up later, from the intents'
+        // file that the new one writes.
         let is_left = self.store_gate.shut();
         if let Some(moving) = self.moving.as_mut().filter(|moving| is_left && moving.phase == MovePhase::Waiting) {
             moving.phase = MovePhase::Abandoned;
@@ -91,8 +98,12 @@ impl<C: Controller> FileExecutor<C> {
     pub(super) fn go_on_moving(&mut self) -> Result<(), FilesError> {
         let Some(moving) = &self.moving else { return Ok(()) };
         match moving.phase {
+            // What the store has begun ends first; results that come later could
+            // not be told from new ones.
             MovePhase::Waiting if self.store.is_busy() => Ok(()),
             MovePhase::Waiting | MovePhase::Abandoned => self.move_nvram(),
+            // Only when the members' marks name the new epoch does the old place
+            // count for nothing, whatever a start finds.
             MovePhase::Moved if !self.marks.is_noted() => Ok(()),
             MovePhase::Moved => {
                 self.moving = None;
@@ -108,6 +119,8 @@ impl<C: Controller> FileExecutor<C> {
     /// Moves the NVRAM, and goes on without the device.
     fn move_nvram(&mut self) -> Result<(), FilesError> {
         let Some((dev, path)) = self.config.home().zip(self.config.spare().map(Path::to_owned)) else { return Ok(()) };
+        // A larger epoch than that on the device, so the device's journal is older
+        // from the moment the roster names this one.
         let epoch = self.roster.epoch() + 1;
         let made = self.make_spare(&path, epoch);
         let (nvram, identity) = match made {
@@ -117,6 +130,8 @@ impl<C: Controller> FileExecutor<C> {
         let Some(mut moving) = self.moving.take() else { return Ok(()) };
         let loses = match moving.reason {
             MoveReason::Failed | MoveReason::Spoiled => true,
+            // A device that hangs may answer again. It is given up only if nothing
+            // is lost with it.
             MoveReason::Hangs => self.engine.controller().can_spare(Dev(dev as u8)),
             // Whoever ordered it sees to that.
             MoveReason::Ordered => false,
@@ -126,13 +141,18 @@ impl<C: Controller> FileExecutor<C> {
             self.standing_in -= DevSet::one(Dev(dev as u8));
             self.roster.leave(dev);
         }
+        // The step by which the file becomes the array's NVRAM: one sector, so it
+        // is torn by no crash.
         self.sync_roster(SyncPoint::MovedRoster)?;
         self.marks.begin_epoch(epoch);
+        // In the same write as the epoch, so members learn both at once.
         self.marks.name(self.roster.generations());
         self.adopt_nvram(nvram, identity, &path)?;
         // In the order in which they were begun, before those that were not.
         let unmade = std::mem::take(&mut self.store_under_way).into_iter().filter_map(|change| change.issue);
         let changes: Vec<Issue> = moving.changes.drain(..).chain(unmade).collect();
+        // In front of what waits, and in their order: commits take effect as they
+        // were issued.
         changes.into_iter().rev().for_each(|issue| self.store_backlog.push_front(issue));
         self.counted = self.roster.event_count().to;
         let (why, steps) = (moving.why.take(), std::mem::take(&mut moving.steps));
@@ -146,6 +166,8 @@ impl<C: Controller> FileExecutor<C> {
     fn lose_home(&mut self, dev: Dev, why: Option<FilesError>, steps: Vec<Issue>) -> Result<(), FilesError> {
         self.devices[dev.index()].is_held = false;
         for issue in steps {
+            // Failed steps waited for the roster: now the loss of the device is
+            // noted, and they may be told.
             self.complete(issue, StepOutcome::Failed(dev));
         }
         let Some(why) = why else {
@@ -155,6 +177,8 @@ impl<C: Controller> FileExecutor<C> {
         self.devices[dev.index()].error.get_or_insert(why);
         self.fail(dev)?;
         self.finish_device(dev)?;
+        // A device that hangs is left at once; waiting for its commands would be
+        // waiting for nothing.
         if self.is_overdue(dev) {
             self.leave_device(dev)?;
         }
@@ -169,6 +193,8 @@ impl<C: Controller> FileExecutor<C> {
             let (file, identity) = open_spare(os, &config, &at)?;
             Ok((make_nvram(file, &config, stamp)?, identity))
         })?;
+        // In portions, each on the patient thread: one that hangs is noticed after
+        // one portion.
         let mut next = Some(0);
         while let Some(first) = next {
             let (mut puts, mut bytes, mut crcs) = (Vec::new(), Vec::new(), Vec::new());
@@ -180,7 +206,8 @@ impl<C: Controller> FileExecutor<C> {
                 }
                 puts.push(NvPut { len: held.len(), ..NvPut::tag(held.slot, held.tag) });
                 bytes.extend_from_slice(held.bytes);
-                // What is damaged stays so.
+                // The checksum is falsified on purpose, so that a slot that was
+                // damaged before stays known as damaged.
                 crcs.push(crc32c::crc32c(held.bytes) ^ u32::from(held.is_damaged));
             }
             let (mut nvram, at) = (made.0, path.to_owned());
@@ -195,6 +222,8 @@ impl<C: Controller> FileExecutor<C> {
         }
         let (mut nvram, at) = (made.0, path.to_owned());
         let nvram = patiently(&self.os, path, patience, move |os| {
+            // The data first, the name afterwards: a name without data would be
+            // taken for an NVRAM.
             nvram.sync(SyncPoint::MovedNvram).map_err(FilesError::io(&at, "make it durable"))?;
             sync_folder(os, folder(&at), SyncPoint::MovedFolder)?;
             Ok(nvram)
@@ -204,6 +233,7 @@ impl<C: Controller> FileExecutor<C> {
 
     /// Has a new store serve the NVRAM in its spare place. The old one writes nothing more but to the device.
     fn adopt_nvram(&mut self, nvram: NvramFile, identity: FileIdentity, path: &Path) -> Result<(), FilesError> {
+        // What the file has written so far is part of this life's traffic.
         let (written, syncs) = nvram.borne();
         self.accounts[0].add(0, written, syncs);
         let intents = IntentsFile::resume(Arc::clone(&self.roster_file), self.config.rows, &self.bytes.nvram().intents);
@@ -216,11 +246,14 @@ impl<C: Controller> FileExecutor<C> {
         };
         let new = new.map_err(FilesError::io(path, "start its thread")).map_err(|error| self.stop(error))?;
         let mut old = std::mem::replace(&mut self.store, new);
+        // What the old store had not begun is issued anew, by the caller.
         drop(old.close());
         if !old.is_busy() {
             old.end(Instant::now() + self.config.patience, None);
         }
         if let Some(region) = self.home.take() {
+            // Weak: as long as the old store holds the region, its device must not
+            // be used as a replacement.
             self.left_home = Some((self.config.nvram_path().to_owned(), Arc::downgrade(&region)));
         }
         self.config.nvram = NvramPlace::Own(path.to_owned());
@@ -231,6 +264,8 @@ impl<C: Controller> FileExecutor<C> {
     /// Ends this life over the device on which the NVRAM lies. If that was spoiled by a sync that failed, what it has is not
     /// what the next start would read, and so not the array's any more.
     fn stop_over_home(&mut self, reason: MoveReason, error: FilesError) -> FilesError {
+        // Noted before the stop, so that the next start does not read a journal
+        // that the device only seems to have.
         if let Some(dev) = self.config.home().filter(|_| reason == MoveReason::Spoiled)
             && let Err(not_noted) = self.distrust(DevSet::one(Dev(dev as u8)))
         {
@@ -271,6 +306,7 @@ impl<C: Controller> FileExecutor<C> {
 
     /// Returns true if a command of a device takes longer than it may.
     fn is_overdue(&self, dev: Dev) -> bool {
+        // Without a time-out a command may take for ever, so it is never overdue.
         let limit = self.config.device_timeout.unwrap_or(Duration::MAX);
         let waits = |since| Duration::from_nanos(self.now().since(since).0) >= limit;
         self.devices[dev.index()].oldest().is_some_and(waits)

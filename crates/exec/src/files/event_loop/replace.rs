@@ -48,6 +48,7 @@ impl<C: Controller> FileExecutor<C> {
     /// # Errors
     /// If it is known to hang: something is at work on it for this device. If no thread can be started.
     pub fn ask_file(&self, dev: Dev, path: &Path) -> Result<Option<FileProbe>, FilesError> {
+        // Opening such a file again could write to it beside its old commands.
         self.devices.get(dev.index()).map_or(Ok(()), |device| device.check_not_at_work(path))?;
         if self.os.is_in_line() {
             return Ok(None);
@@ -55,6 +56,8 @@ impl<C: Controller> FileExecutor<C> {
         let at = path.to_owned();
         let work = FileWork::begin(&self.os, path, move |os| {
             if let Ok(file) = os.open(&at, PathPresence::Beside) {
+                // A read of one sector suffices: who hangs hangs with any, and
+                // nothing is changed.
                 drop(file.read_exact_at(&mut [0; 512], 0));
             }
             Ok(())
@@ -94,6 +97,8 @@ impl<C: Controller> FileExecutor<C> {
     /// # Errors
     /// If there is no such device, or the NVRAM lies on it and has no [spare place](crate::FilesConfig::spare_nvram). If the executor has stopped, or does now.
     pub fn take_out(&mut self, dev: Dev) -> Result<(), FilesError> {
+        // Results that have come are taken in first; a device may have failed by
+        // now, which changes the answer.
         self.advance()?;
         self.check_replaceable(dev)?;
         self.clear_home(dev)?;
@@ -101,6 +106,8 @@ impl<C: Controller> FileExecutor<C> {
         self.drop_successor(dev, FilesError::TakenOut(path.clone()), false);
         self.devices[dev.index()].error.get_or_insert(FilesError::TakenOut(path));
         self.fail(dev)?;
+        // The controller plans the loss before the file is left, so no step goes to
+        // a backend that is gone.
         self.go_on()?;
         self.finish_device(dev)?;
         self.go_on()?;
@@ -112,6 +119,7 @@ impl<C: Controller> FileExecutor<C> {
         if dev.index() >= self.devices.len() {
             return Err(FilesError::NoDevice(dev));
         }
+        // Taking the device out would take the NVRAM with it.
         if self.config.home() == Some(dev.index()) && self.config.spare().is_none() {
             return Err(FilesError::NvramThere(self.config.nvram_path().to_owned()));
         }
@@ -122,6 +130,8 @@ impl<C: Controller> FileExecutor<C> {
         self.advance()?;
         self.check_replaceable(dev)?;
         self.clear_home(dev)?;
+        // The old store may still write to this file; its gate keeps it from the
+        // intents alone.
         let is_left = |(left, region): &(PathBuf, Weak<FileRegion>)| left == path && region.strong_count() > 0;
         if self.left_home.as_ref().is_some_and(is_left) {
             return Err(FilesError::AtWork(path.to_owned()));
@@ -142,10 +152,14 @@ impl<C: Controller> FileExecutor<C> {
         });
         let (file, identity) = opened?;
         self.drop_successor(dev, FilesError::TakenOut(self.config.devices[dev.index()].path.clone()), false);
+        // From here on the array has lost the device, whatever happens to the new
+        // file.
         self.fail(dev)?;
         self.go_on()?;
         self.finish_device(dev)?;
         self.go_on()?;
+        // The device's own file must not be written by old commands after its new
+        // label.
         if identity == known {
             self.await_device(dev, path)?;
         }
@@ -173,6 +187,8 @@ impl<C: Controller> FileExecutor<C> {
         path.clone_into(&mut self.config.devices[dev.index()].path);
         self.standing_in.insert(dev);
         let now = self.now();
+        // The controller hears of the replacement last, when its steps can be
+        // carried out.
         self.engine.device(now, dev, DeviceChange::Replaced);
         self.go_on()
     }
@@ -195,6 +211,7 @@ impl<C: Controller> FileExecutor<C> {
         let begin = Instant::now();
         while self.devices[dev.index()].backend.as_ref().is_some_and(DeviceBackend::is_busy) {
             let left = self.config.patience.saturating_sub(begin.elapsed());
+            // Without threads nothing can end by waiting.
             if left.is_zero() || self.os.is_in_line() {
                 return Err(FilesError::AtWork(path.to_owned()));
             }
@@ -205,12 +222,13 @@ impl<C: Controller> FileExecutor<C> {
         Ok(())
     }
 
-    /// What a failed device is still at work on has failed, whatever becomes of it.
+    /// Fails what a failed device is still at work on, whatever becomes of it.
     pub(super) fn leave_device(&mut self, dev: Dev) -> Result<(), FilesError> {
         let path = &self.config.devices[dev.index()].path;
         let device = &mut self.devices[dev.index()];
         match device.backend.take() {
-            // Nobody waits.
+            // Nobody waits: the commands keep the file and its lock, their results
+            // are never fetched, and their buffers stay with them.
             Some(backend) if backend.is_busy() => {
                 let left = device.left.take().zip(device.file);
                 let abandoned = left.map(|(file, identity)| AbandonedFile { identity, path: path.clone(), file });
@@ -225,6 +243,8 @@ impl<C: Controller> FileExecutor<C> {
             None => {}
         }
         (device.file, device.hangs) = (None, false);
+        // Told as failed, though they may still be done: the content of the device
+        // counts for nothing any more.
         for issue in std::mem::take(&mut device.under_way).into_iter().filter_map(|command| command.issue) {
             self.complete(issue, StepOutcome::Failed(dev));
         }
@@ -237,6 +257,8 @@ impl<C: Controller> FileExecutor<C> {
         let devices = devices.filter(|(_, other)| *other != dev.0);
         let devices = devices.filter_map(|((device, config), _)| Some((device.file?, config.path.clone())));
         let [nvram, intents] = self.state;
+        // The state files are listed too, since a replacement must not be one of
+        // them by another path.
         let state = [(nvram, self.config.nvram_path().to_owned()), (intents, self.config.intents.clone())];
         let successors = self.devices.iter().filter_map(|device| device.successor.as_ref());
         let successors = successors.map(|successor| (successor.identity, successor.path.clone()));

@@ -1,16 +1,15 @@
-//! Requests that are in flight, and what became of them.
+//! Holds requests in flight, and their completions.
 
 use destage_plan::{HostOp, Nanos};
 
 use crate::buffer::AlignedBuffer;
 
-/// What became of a request.
+/// Tells how a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestCompletion {
     /// The request's tag.
     pub tag: u64,
-    /// Whether it was served; if not, nothing is known of the range's content beyond its being old
-    /// or new sector by sector.
+    /// Is true if the request was served. If false, each sector of the range is old or new.
     pub ok: bool,
     /// Of a read that was served: what it read. Else empty: the buffer that came with the request,
     /// to be used again, unless it is in use for something else that the request led to.

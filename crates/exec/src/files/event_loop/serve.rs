@@ -1,5 +1,5 @@
-//! What a caller asks of an executor. A main loop that waits for other things too, such as sockets, asks here for what
-//! a call would wait for, and looks at it later.
+//! Provides the calls of an executor's user. A main loop that also waits for sockets begins here what a call
+//! would wait for, and polls for it later.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use crate::buffer::AlignedBuffer;
 use crate::files::error::FilesError;
 
 /// Sets after how many requests buffers are tidied.
+// Tidying looks at all buffers, so it is spread over so many requests.
 pub(super) const TIDY: u32 = 1024;
 
 impl<C: Controller> FileExecutor<C> {
@@ -31,15 +32,21 @@ impl<C: Controller> FileExecutor<C> {
         if request.op == HostOp::Write && data.len() as u64 != request.len {
             return Err(FilesError::Data { expected: request.len, found: data.len() as u64 });
         }
+        // Failed requests still hold buffers with commands in flight. Taking more
+        // would bound neither memory nor the queue.
         if self.is_full_of_expired() {
             data.clear();
             self.completions.push_back(RequestCompletion { tag: request.tag, ok: false, bytes: data });
             return Ok(());
         }
+        // Numbers are used again, so tables by request stay as small as the most in
+        // flight.
         let id = self.free.pop().unwrap_or_else(|| {
             self.requests.push(None);
             self.requests.len() as u64 - 1
         });
+        // Only writes bring data; a read's buffer is resized in place and comes
+        // back in the answer.
         if request.op != HostOp::Write {
             data.resize(if request.op == HostOp::Read { request.len as usize } else { 0 });
         }
@@ -68,6 +75,7 @@ impl<C: Controller> FileExecutor<C> {
     /// # Errors
     /// If the executor has stopped, or does now.
     pub fn poll(&mut self) -> Result<Option<RequestCompletion>, FilesError> {
+        // Without threads this does some work; with threads it does nothing.
         self.turn();
         self.advance()?;
         Ok(self.completions.pop_front())
@@ -147,7 +155,7 @@ impl<C: Controller> FileExecutor<C> {
         self.go_on()
     }
 
-    /// Whether a drain that was begun is under way.
+    /// Returns true while a drain is in progress.
     pub const fn is_draining(&self) -> bool {
         self.draining
     }
@@ -161,6 +169,8 @@ impl<C: Controller> FileExecutor<C> {
     /// If the array is not [ready](Self::status), or other rows are being compared.
     pub fn begin_scrub(&mut self, order: ScrubOrder) -> Result<(), FilesError> {
         self.check()?;
+        // The controller compares the rows of one order at a time; how fast orders
+        // come is decided outside.
         assert!(!self.scrubbing && self.engine.status() == Status::Ready, "an order comes after the last one is done");
         (self.scrubbing, self.scrubbed) = (true, None);
         let now = self.now();
@@ -197,17 +207,24 @@ impl<C: Controller> FileExecutor<C> {
     /// # Errors
     /// As [`wait`](Self::wait), or if a file hangs; the next start is an unclean one then.
     pub fn stop_clean(mut self) -> Result<Vec<RequestCompletion>, FilesError> {
+        // A successor is incomplete without the executor, and would only hold the
+        // stop up.
         self.drop_successors()?;
         self.begin_end();
+        // Requests are answered before the controller is told to become clean,
+        // since they make rows dirty.
         self.until(|files| files.engine.status() == Status::Ready && files.unanswered == 0)?;
         let now = self.now();
         self.engine.control(now, Control::Clean);
         self.go_on()?;
         self.until(|files| files.clean)?;
         let condition = self.engine.controller().condition();
+        // Marks go last: they say that nothing is open, which must be true of
+        // everything written before.
         self.marks.note(condition);
         self.marks.end(condition.losses);
         self.until(|files| !files.marks.is_busy())?;
+        // After everything else: a file with this count has seen the whole life.
         self.count_shutdown()?;
         Ok(std::mem::take(&mut self.completions).into())
     }
@@ -218,19 +235,21 @@ impl<C: Controller> FileExecutor<C> {
         self.wakeup.wake_with(Box::new(waker));
     }
 
-    /// Whether something has happened since this was asked last. Who is told no may wait for the waker, or
-    /// for the [next timer](Self::until_timer).
+    /// Returns true if something has happened since the last call. If false, the caller may wait for the waker
+    /// or for the [next timer](Self::until_timer).
     pub fn hear(&self) -> bool {
+        // The wake-up is cleared by hearing it; what stirs by itself has no
+        // wake-up.
         self.wakeup.hear() || self.stirs()
     }
 
-    /// What is readable, too, when something has happened: a main loop that waits elsewhere waits for this as well
-    /// as for the waker. None if all is told by the waker.
+    /// Returns the descriptor that becomes readable when something has happened. A main loop that waits
+    /// elsewhere waits for it and for the waker. None if the waker tells everything.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.ring.as_ref().and_then(|ring| ring.inner().descriptor())
     }
 
-    /// How long it is until something is due by time alone; nothing is if there is none.
+    /// Returns the time until something is due by time alone; none if nothing is.
     pub fn until_timer(&self) -> Option<Duration> {
         self.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0))
     }

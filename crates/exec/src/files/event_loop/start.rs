@@ -1,4 +1,4 @@
-//! How a life begins.
+//! Begins a life: creates or opens the files, and starts the threads or the ring.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -39,6 +39,8 @@ fn open_in_place(
     config: &FilesConfig,
     open: impl Fn(&dyn OsInterface, &FilesConfig) -> Result<OpenedArray, FilesError>,
 ) -> Result<(OpenedArray, Option<FilesConfig>), FilesError> {
+    // The spare place is looked at first: it may hold a newer NVRAM than the place
+    // that the configuration names.
     let Some(placed) = in_spare_place(os, config)? else { return order::open_in_order(os, config, open) };
     let (opened, ordered) = order::open_in_order(os, &placed, open)?;
     Ok((opened, ordered.or(Some(placed))))
@@ -78,6 +80,8 @@ impl<C: Controller> FileExecutor<C> {
         existing: ExistingFiles,
         mut watch: ZeroingWatch,
     ) -> Result<Self, FilesError> {
+        // Files that were made are removed on failure, but only if all of them
+        // were: earlier errors remove their own.
         let is_made = Arc::new(AtomicBool::new(false));
         let (made, asked, whole) = (Arc::clone(&os), config.clone(), Arc::clone(&is_made));
         let started = Self::start_with(os, controller, config, move |os, config| {
@@ -99,12 +103,14 @@ impl<C: Controller> FileExecutor<C> {
         }
     }
 
-    /// What [`create`](Self::create) is to be told of what exists for a new array to take the place of an old one, whose files are
-    /// removed before that. Nothing is changed.
+    /// Returns what [`create`](Self::create) is to be told of existing files, so that a new array can take the
+    /// place of an old one, whose files are removed first. Changes nothing.
     ///
     /// # Errors
-    /// If there can be no such new array; if a file that the old array names is another's by its number, in use, or cannot be read; if the new one has a file or
-    /// block device that holds something and is no part of the old one.
+    ///
+    /// If there can be no such new array. If a file that the old array names has another's number, is in use,
+    /// or cannot be read. If the new one has a file or block device that holds something and is no part of the
+    /// old one.
     pub fn check_given_up(
         os: &dyn OsInterface,
         old: &FilesConfig,
@@ -195,6 +201,8 @@ impl<C: Controller> FileExecutor<C> {
         + 'static,
     ) -> Result<Self, FilesError> {
         config.check()?;
+        // Opening may hang on any file, so it runs on a thread that is left behind
+        // after the patience.
         let asked = config.clone();
         let (mut opened, ordered) = patiently(&os, config.nvram_path(), config.patience, move |os| open(os, &asked))?;
         let config = ordered.unwrap_or(config);
@@ -218,6 +226,8 @@ impl<C: Controller> FileExecutor<C> {
                 Err(error) => (None, Some(FilesError::io(path, OPEN)(error))),
             };
             let handle = file.clone();
+            // Identities are taken now, while the files are known to answer:
+            // replacements are compared with them later.
             let identity = file.as_ref().map(|file| identity(&**file, path)).transpose()?;
             let direct =
                 file.as_ref().map(|file| replacement::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
@@ -242,10 +252,14 @@ impl<C: Controller> FileExecutor<C> {
                 traffic: DeviceTraffic::default(),
             });
         }
+        // A damaged list counts as empty. Its pages are found again when they are
+        // read.
         let damaged_lists =
             opened.bad_pages.iter().zip(0..).filter(|(list, _)| list.is_none()).map(|(_, dev)| Dev(dev));
         let damaged_lists = damaged_lists.collect();
         let mut buffered_state = [None, None];
+        // Direct I/O begins when the labels are read: the same open file, so that
+        // its lock goes on.
         if config.is_direct() {
             let paths = [config.nvram_path(), &*config.intents];
             for ((file, path), buffered) in opened.store.state_files().into_iter().zip(paths).zip(&mut buffered_state) {
@@ -259,6 +273,8 @@ impl<C: Controller> FileExecutor<C> {
             WorkerPool::start("destage-nvram", config.depth, &wakeup, vec![opened.store])
         };
         let store = store.map_err(FilesError::io(config.nvram_path(), "start its thread"))?;
+        // Missing devices are told to the controller at the start, not as failures:
+        // nothing of them was in flight.
         let missing = devices.iter().zip(0..).filter(|(device, _)| device.failed).map(|(_, dev)| Dev(dev)).collect();
         let shape = config.shape;
         let mut files = Self {
@@ -307,6 +323,7 @@ impl<C: Controller> FileExecutor<C> {
             scrubbing: false,
             scrubbed: None,
             stopped: false,
+            // Without threads time is virtual, so that a seed decides everything.
             clock: if os.is_in_line() { LoopClock::Virtual(Nanos::ZERO) } else { LoopClock::Real(Instant::now()) },
             os,
             device_results: VecDeque::new(),
@@ -321,12 +338,15 @@ impl<C: Controller> FileExecutor<C> {
             nv: &nv,
             intents: &intents,
             missing,
+            // Files collect no garbage that they could be asked for.
             collectors: DevSet::EMPTY,
             unwritable: &files.bad_pages.pages(),
         };
         files.engine.start(files.now(), start);
         // A start that is refused changes nothing: what is missing may be brought back.
         if !matches!(files.engine.status(), Status::Refused(_)) {
+            // The roster stops naming missing files before anything is acknowledged
+            // that they miss.
             if !missing.is_empty() {
                 files.distrust(missing)?;
             }

@@ -1,4 +1,4 @@
-//! How an executor and its devices are.
+//! Reports the state of an executor and its devices.
 
 use std::io;
 
@@ -12,13 +12,13 @@ use crate::files::nvram::store::StateTraffic;
 use crate::files::open::opened::{ArrayResync, DamagedIntents, DamagedNvram};
 
 impl<C: Controller> FileExecutor<C> {
-    /// Whether a device answers.
+    /// Returns true if a device answers.
     pub fn answers(&self, dev: Dev) -> bool {
         self.devices.get(dev.index()).is_some_and(|device| !device.failed)
     }
 
-    /// Whether a device has a file that will be its own at the next start: it answers, and if the file took
-    /// another's place, something durable says that what that one held is lost.
+    /// Returns true if a device has a file that will be its own at the next start. It answers, and if the file
+    /// took another's place, the loss of that one's content is noted durably.
     pub fn is_named(&self, dev: Dev) -> bool {
         self.answers(dev) && !self.standing_in.contains(dev)
     }
@@ -29,13 +29,13 @@ impl<C: Controller> FileExecutor<C> {
         self.marks.unfilled()
     }
 
-    /// Why devices do not answer: the first error of each, since it was opened or replaced.
+    /// Returns the first error of each device that does not answer, since it was opened or replaced.
     pub fn errors(&self) -> impl Iterator<Item = (Dev, &FilesError)> {
         let devices = self.devices.iter().zip(0..);
         devices.filter_map(|(device, dev)| device.error.as_ref().map(|error| (Dev(dev), error)))
     }
 
-    /// How far this life has come.
+    /// Returns the phase of this life.
     pub fn status(&self) -> Status {
         self.engine.status()
     }
@@ -61,7 +61,7 @@ impl<C: Controller> FileExecutor<C> {
         &self.config
     }
 
-    /// What was made anew at the start because it was lost.
+    /// Returns what was made anew at the start because it was lost.
     pub const fn resynchronised(&self) -> Option<&ArrayResync> {
         self.resynchronised.as_ref()
     }
@@ -81,13 +81,13 @@ impl<C: Controller> FileExecutor<C> {
         self.damaged_lists
     }
 
-    /// Whether nothing is under way: no request, and nothing that the controller does on its own.
+    /// Returns true if nothing is in flight: no request, and nothing that the controller does on its own.
     pub fn is_idle(&self) -> bool {
         !self.is_busy() && self.engine.is_idle()
     }
 
-    /// Whether all that the controller was told to be done of the NVRAM is durable. If it is not, it will be soon after a
-    /// member's loss or filling was noted, and a second later at the latest.
+    /// Returns true if every commit that the controller counts as done is durable. If not, it will be soon
+    /// after a member's loss or filling was noted, and within a second.
     pub const fn is_durable(&self) -> bool {
         !self.group_commit.is_open()
     }
@@ -97,7 +97,7 @@ impl<C: Controller> FileExecutor<C> {
         if self.ring.is_some() { IoBackend::Ring } else { IoBackend::Threads }
     }
 
-    /// Why there is no ring, if one would have been taken.
+    /// Returns the error for which there is no ring, if one would have been taken.
     pub const fn no_ring(&self) -> Option<&io::Error> {
         self.no_ring.as_ref()
     }
@@ -108,7 +108,7 @@ impl<C: Controller> FileExecutor<C> {
         devices.filter_map(|(device, dev)| Some((Dev(dev), device.direct.as_ref()?.as_ref().err()?)))
     }
 
-    /// Whether a device's file is read and written past the memory of the operating system.
+    /// Returns true if a device's file is read and written past the page cache.
     pub fn is_direct(&self, dev: Dev) -> bool {
         self.devices.get(dev.index()).is_some_and(|device| matches!(device.direct, Some(Ok(_))))
     }
@@ -118,7 +118,7 @@ impl<C: Controller> FileExecutor<C> {
         self.buffered_state.each_ref().map(Option::as_ref)
     }
 
-    /// What each device was asked for in this life.
+    /// Returns what each device was asked for in this life.
     pub fn traffic(&self) -> impl Iterator<Item = DeviceTraffic> {
         self.devices.iter().map(|device| device.traffic)
     }
@@ -128,7 +128,7 @@ impl<C: Controller> FileExecutor<C> {
         self.bytes.kept()
     }
 
-    /// What the file of the NVRAM and that of the intents were asked for in this life.
+    /// Returns what the file of the NVRAM and that of the intents were asked for in this life.
     pub fn state_traffic(&self) -> [StateTraffic; 2] {
         [self.accounts[0].traffic(), self.accounts[1].traffic()]
     }

@@ -16,7 +16,7 @@ use crate::files::layout::{bad_page_list, event_count};
 use crate::files::nvram::store;
 use crate::files::nvram::store::{NvramChange, NvramCommand};
 
-/// Whether a step has an effect that a loss of power leaves.
+/// Returns true if a power failure can leave an effect of a step.
 const fn lasts(step: &Step) -> bool {
     // What a device has its successor may have.
     !matches!(step, Step::Read { .. } | Step::MetaRead { .. } | Step::Duplicate { src: Buf::None, .. })
@@ -25,6 +25,8 @@ const fn lasts(step: &Step) -> bool {
 impl<C: Controller> FileExecutor<C> {
     /// Has a step wait if commits that were done before it was issued are not durable; whether it does.
     pub(super) fn blocks_on_durability(&mut self, dev: Dev, issue: Issue) -> bool {
+        // Each step that changes a device waits, whatever it is about. Finer
+        // conditions would have to be proved of each cache.
         let waits = self.group_commit.is_open() && lasts(self.engine.step(issue));
         if waits {
             let until = self.group_commit.block_step();
@@ -35,6 +37,8 @@ impl<C: Controller> FileExecutor<C> {
 
     /// A step of a device that answers, for which nothing has to be made durable any more, begins or waits for room.
     pub(super) fn begin_unblocked(&mut self, dev: Dev, issue: Issue) {
+        // A copy waits until no write of its pages is in flight, so it has a queue
+        // of its own.
         if matches!(self.engine.step(issue), Step::Duplicate { .. }) {
             return self.begin_duplicate(dev, issue);
         }
@@ -44,6 +48,8 @@ impl<C: Controller> FileExecutor<C> {
     /// Sends a device a step, if there is room.
     pub(super) fn send_or_queue(&mut self, dev: Dev, issue: Issue) {
         let device = &self.devices[dev.index()];
+        // Held devices get nothing: their successor, or the NVRAM, is about to
+        // move.
         if !device.is_held && device.backend.as_ref().is_some_and(DeviceBackend::has_room) {
             self.send_device(dev, issue);
         } else {
@@ -82,15 +88,20 @@ impl<C: Controller> FileExecutor<C> {
             }
             ref other => unreachable!("{other:?} is no step of a device"),
         };
+        // Checksums are taken of what is written, not of what is read back: they
+        // must tell later what the device made of it.
         if let Step::Write { ext, .. } | Step::WriteList { ext, .. } = step
             && dev.index() >= self.config.members
             && let Some(checksums) = self.engine.checksums_mut().filter(|checksums| checksums.dev() == dev)
         {
             checksum::keep(checksums, ext, &bytes[range.clone()]);
         }
+        // The same bytes go to both files without a copy. Reads are not doubled:
+        // only the member is known to be whole.
         if !matches!(work, DeviceAction::Read { .. }) {
             self.give_successor(dev, issue, work, &bytes, range.clone());
         }
+        // Aligned last, since the copy for the successor has needs of its own.
         let (bytes, range) = match self.devices[dev.index()].direct {
             Some(Ok(align)) => self.bytes.aligned(bytes, range, align as usize),
             _ => (bytes, range),
@@ -103,15 +114,21 @@ impl<C: Controller> FileExecutor<C> {
     /// Gives the store what waits for it, as far as members have marked its rows, and has them mark more. Before any
     /// step they know all else that a start without the NVRAM has to know.
     pub(super) fn send_backlog(&mut self) {
+        // The members must know what a start without the NVRAM has to know before
+        // the next step of the NVRAM is durable.
         self.marks.note(self.engine.controller().condition());
         while !self.is_moving()
             && self.store.has_room()
             && let Some(&issue) = self.store_backlog.front()
         {
             let marked = match *self.engine.step(issue) {
+                // An intent waits until its marks are durable on every member that
+                // answers. So marks are a superset of intents at every moment.
                 Step::Intent { rows, set: true } => self.marks.cover(self.engine.rows(issue.op, rows)),
                 _ => true,
             };
+            // In the order of issue: a commit must not overtake an intent that
+            // waits for its marks.
             if !marked || !self.marks.is_noted() {
                 break;
             }
@@ -142,6 +159,7 @@ impl<C: Controller> FileExecutor<C> {
             let mut place = event_count::encode(self.config.shape.page_bytes(), drawn, number, count);
             let list = self.bad_pages.begin(dev);
             bad_page_list::encode(&mut place, drawn, number, list);
+            // Two places in turn, so a torn write leaves the list before.
             let offset = self.config.count_offset(number) + list.sequence % 2 * self.config.count_bytes();
             let device = &mut self.devices[number];
             device.traffic.marks += 1;
@@ -155,6 +173,8 @@ impl<C: Controller> FileExecutor<C> {
 
     /// Gives members the marks that are to be written, if there are any.
     fn send_marks(&mut self) {
+        // Members that do not answer would hold the marks up; a start finds theirs
+        // older.
         let answering = self.devices.iter().zip(0..).filter(|(device, _)| !device.failed).map(|(_, dev)| Dev(dev));
         if self.marks.is_busy() {
             self.marks.begin(answering.collect());
@@ -185,6 +205,8 @@ impl<C: Controller> FileExecutor<C> {
                     Buf::Nv(slot) => *slot,
                     other => panic!("{other:?} is no slot of the NVRAM"),
                 }));
+                // Where batching gathers nothing a commit is synced as it is
+                // written, which saves the way to the main loop and back.
                 let durable = self.config.every_write || self.group_commit.commits_at_once();
                 (NvramChange::Commit { durable }, self.bytes.puts(&self.engine, issue.op, puts))
             }
@@ -201,9 +223,11 @@ impl<C: Controller> FileExecutor<C> {
     /// Gives the store the sync that is wanted, or that is due.
     pub(super) fn send_sync(&mut self) {
         self.group_commit.note(self.engine.controller().condition());
+        // A journal that nobody waits for is synced after a second.
         if self.group_commit.due().is_some_and(|due| due <= self.now()) {
             self.group_commit.want_sync(SyncPoint::Ahead);
         }
+        // While the NVRAM moves its old place is given nothing.
         if !self.store.has_room() || self.is_moving() {
             return;
         }
@@ -220,12 +244,17 @@ impl<C: Controller> FileExecutor<C> {
         }
     }
 
-    /// Whether the NVRAM and the intents have room for what the controller wants.
+    /// Checks that the NVRAM and the intents have room for what the controller wants.
+    ///
+    /// # Errors
+    ///
+    /// If it names a slot, byte or row beyond the configuration; the executor stops then.
     pub(super) fn check_nvram(&mut self, issue: Issue) -> Result<(), FilesError> {
         let slots = u64::from(self.config.nv_slots);
         match *self.engine.step(issue) {
             Step::NvCommit { puts, .. } => {
                 let puts = self.engine.puts(issue.op, puts);
+                // Checked before it is sent: the store would write beyond its file.
                 let last = puts.iter().map(|put| u64::from(put.slot.index) + 1).max().unwrap_or(0);
                 let longest = puts.iter().map(|put| u64::from(put.len)).max().unwrap_or(0);
                 let page = self.engine.shape().page_bytes();

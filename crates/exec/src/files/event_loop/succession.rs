@@ -69,6 +69,7 @@ impl<C: Controller> FileExecutor<C> {
             DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
         path.clone_into(&mut config.devices[dev.index()].path);
         let mut used = self.used_beside(dev);
+        // The member's own file is used as well, unlike in a replacement.
         used.push((known, own));
         let device = &self.devices[dev.index()];
         device.check_not_at_work(path)?;
@@ -79,7 +80,8 @@ impl<C: Controller> FileExecutor<C> {
             let file = replacement::open_replacement(os, &asked, &place, &at, existing)?;
             let identity = identity(&*file, &at)?;
             lock(&*file, &at, abandoned == Some(identity))?;
-            // Before it is given a page: whatever ends this, the file can be given again.
+            // Labelled as unfilled before it gets a page: whatever ends this, no
+            // start takes it for the member, and it can be given again.
             replacement::label_successor(os, &*file, &asked, &SuccessorLabel::Unfilled(origin), dev.index(), &at)?;
             Ok((file, identity))
         });
@@ -90,11 +92,14 @@ impl<C: Controller> FileExecutor<C> {
         let successor = SuccessorDevice { direct, ..SuccessorDevice::new(path.to_owned(), file, identity, backend) };
         self.devices[number].successor = Some(Box::new(successor));
         let now = self.now();
+        // The plans hear of the copy last, when both files can be written.
         self.engine.control(now, Control::Copy(dev));
         self.go_on()
     }
 
     /// Returns true if a member can have a successor: it answers, is filled, and the array is ready.
+    // A member that is being filled has nothing whole to copy, and its writes go
+    // elsewhere.
     pub fn copies(&self, dev: Dev) -> bool {
         let is_filled = !self.engine.controller().condition().unfilled.contains(dev);
         let is_member = dev.index() < self.config.members;
@@ -106,6 +111,7 @@ impl<C: Controller> FileExecutor<C> {
         let mut devices = self.devices.iter().zip(0..);
         let (device, successor, dev) =
             devices.find_map(|(device, dev)| Some((device, device.successor.as_ref()?, Dev(dev))))?;
+        // Quiet: nothing of the member is in flight, so both files hold the same.
         let is_quiet =
             device.is_held && device.under_way.is_empty() && device.searches.is_empty() && successor.is_idle();
         let phase = match (successor.is_whole, is_quiet) {
@@ -136,6 +142,8 @@ impl<C: Controller> FileExecutor<C> {
     /// and those in flight end. Once all is [quiet](SuccessionPhase::Quiet), [`label_successor`](Self::label_successor) and
     /// [`hand_over`](Self::hand_over) have to follow.
     pub fn begin_hand_over(&mut self) {
+        // Only the member's own steps wait; clients and the cache go on with the
+        // others.
         if let Some((dev, _, SuccessionPhase::Copied)) = self.succession() {
             self.devices[dev.index()].is_held = true;
         }
@@ -176,15 +184,19 @@ impl<C: Controller> FileExecutor<C> {
     /// Begins to write the label of a successor; returns what came of it where there are no threads.
     fn begin_label(&mut self, dev: Dev, path: &Path) -> Option<Result<(), FilesError>> {
         let (config, at) = (self.successor_config(dev, path), path.to_owned());
+        // The label says whose place it takes. With the roster as it was, either
+        // file is the member then.
         let heir_of = self.roster.generation(dev.index());
         let stamp = LabelStamp {
             origin: self.roster.origin(),
             generation: heir_of.wrapping_add(2),
             count: self.roster.event_count(),
         };
+        // The marks go along: they are the newest that the member has.
         let marks = (self.marks.first_write(), self.marks.place());
         let successor = self.devices[dev.index()].successor.as_mut()?;
-        // It keeps the file's lock, should nobody wait for it.
+        // The thread may be left behind; without the lock another process could
+        // take the file.
         let (known, locked) = (Some(successor.identity), Arc::clone(&successor.file));
         let label = move |os: &dyn OsInterface| {
             let file = replacement::open_beside(os, &at, known)?;
@@ -241,6 +253,8 @@ impl<C: Controller> FileExecutor<C> {
         self.config = self.successor_config(dev, &path);
         let device = &mut self.devices[dev.index()];
         let old = device.backend.replace(backend);
+        // The old file is closed with its backend; its content stays as it was, and
+        // its label is older from now on.
         (device.file, device.handle, device.direct) = (Some(identity), Some(file), direct);
         (device.is_held, device.hangs, device.abandoned, device.error) = (false, false, None, None);
         if let Some(mut old) = old {
@@ -250,6 +264,8 @@ impl<C: Controller> FileExecutor<C> {
         // Its own list is empty: it can keep what its predecessor could not.
         self.bad_pages.forget(dev);
         self.roster.succeed(dev.index());
+        // Named before the plans go on: what they write now is on the new file
+        // alone.
         self.name_files()?;
         let now = self.now();
         self.engine.control(now, Control::EndCopy(CopyEnd::Succeeded));
@@ -278,6 +294,8 @@ impl<C: Controller> FileExecutor<C> {
             CopyOutcome::Unreadable(BadPage { page, .. }) => {
                 let device = &self.config.devices[dev.index()];
                 let at = device.offset + page * self.engine.shape().page_bytes();
+                // The position in the file is told, since the user looks for it
+                // there.
                 let why = FilesError::UnreadablePage { path: device.path.clone(), at };
                 self.drop_successor(dev, why, false);
                 self.go_on()
@@ -302,6 +320,8 @@ impl<C: Controller> FileExecutor<C> {
 
     /// Goes on without a successor, if there is one: what the member has done is done.
     pub(super) fn drop_successor(&mut self, dev: Dev, why: FilesError, is_fit: bool) {
+        // Nothing of the array changes with a successor: an error of it fails no
+        // step.
         let Some(mut successor) = self.devices[dev.index()].successor.take() else { return };
         for command in successor.backend.close() {
             self.bytes.give_back(command.bytes);
@@ -333,6 +353,7 @@ impl<C: Controller> FileExecutor<C> {
         }
         let now = self.now();
         self.engine.control(now, Control::EndCopy(CopyEnd::Dropped));
+        // A member that failed has its backlog failed elsewhere.
         if !self.devices[dev.index()].failed {
             self.send_queued(dev);
         }
@@ -343,6 +364,8 @@ impl<C: Controller> FileExecutor<C> {
         let Step::Duplicate { ext, src } = *self.engine.step(issue) else { unreachable!("it copies pages") };
         let device = &self.devices[dev.index()];
         let Some(successor) = &device.successor else { return self.complete(issue, StepOutcome::Ok) };
+        // Writes that are in flight on either file: a copy of an older read would
+        // overwrite them on the successor.
         let in_flight =
             device.under_way.iter().filter_map(|command| command.issue).chain(successor.owed.iter().copied());
         let mut written = in_flight.filter_map(|other| self.engine.step(other).changes());
@@ -353,6 +376,8 @@ impl<C: Controller> FileExecutor<C> {
             return;
         }
         successor.copies.push(ActiveCopy { issue, ext, is_read: false });
+        // Without a source the member is read. With one, the page was made up
+        // because the member cannot read it.
         if src == Buf::None {
             return self.send_or_queue(dev, issue);
         }
@@ -375,6 +400,7 @@ impl<C: Controller> FileExecutor<C> {
         };
         copy.is_read = true;
         let offset = self.config.devices[dev.index()].offset + copy.ext.first() * self.engine.shape().page_bytes();
+        // No FUA: the sync of the label makes the pages durable as well.
         let work = DeviceAction::Write { offset, fua: false };
         self.queue_for_successor(dev, DeviceCommand { issue: Some(issue), work, bytes, range }, None);
     }
@@ -389,6 +415,7 @@ impl<C: Controller> FileExecutor<C> {
         range: Range<usize>,
     ) {
         let Some(successor) = &mut self.devices[dev.index()].successor else { return };
+        // The step ends when both files have done it.
         successor.owed.push(issue);
         let command = DeviceCommand { issue: Some(issue), work, bytes: Arc::clone(bytes), range };
         let writes = self.engine.step(issue).changes();
@@ -412,6 +439,8 @@ impl<C: Controller> FileExecutor<C> {
         let Some(successor) = &mut self.devices[dev.index()].successor else { return };
         let (mut at, mut has_sent) = (0, false);
         while at < successor.queue.len() && successor.backend.has_room() {
+            // A write that comes while its page is copied waits behind the copy,
+            // which has the older bytes.
             if successor.queue[at].writes.is_some_and(|ext| successor.copies_any_of(ext)) {
                 at += 1;
                 continue;
@@ -429,6 +458,7 @@ impl<C: Controller> FileExecutor<C> {
     /// Ends a step that a device has done, unless its successor has not.
     pub(super) fn end_step(&mut self, dev: Dev, issue: Issue, outcome: StepOutcome) {
         if let Some(successor) = &mut self.devices[dev.index()].successor {
+            // The result stays until the successor has done the step too.
             if successor.owed.contains(&issue) {
                 successor.ended.push((issue, outcome));
                 return;
@@ -452,6 +482,7 @@ impl<C: Controller> FileExecutor<C> {
             let issue = command.issue.expect("it is given steps alone");
             successor.forget(issue);
             self.bytes.give_back(command.bytes);
+            // The successor's error costs the successor alone.
             if let Err(CommandFailure { source, .. }) = done {
                 let why = FilesError::Io { path: successor.path.clone(), what: command.work.what(), source };
                 self.drop_successor(dev, why, false);

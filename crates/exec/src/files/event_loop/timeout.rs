@@ -16,9 +16,13 @@ use crate::buffer::AlignedBuffer;
 use crate::files::error::FilesError;
 
 /// Sets how often a device that hangs is looked at, and the requests that wait meanwhile.
+// Once a second suffices: nobody waits for it, and each look walks over all
+// requests.
 const LOOK: Nanos = Nanos(1_000_000_000);
 
 /// Bounds the bytes of requests that have failed while their steps are in flight. With more, new requests fail at once.
+// Buffers of failed requests stay with their commands, so the bytes are bounded and
+// not just their number.
 const MAX_EXPIRED_BYTES: u64 = 64 << 20;
 
 impl<C: Controller> FileExecutor<C> {
@@ -43,6 +47,8 @@ impl<C: Controller> FileExecutor<C> {
     }
 
     pub(super) fn watch(&mut self, since: Nanos) {
+        // One timer for all commands: it is set when the first goes out and set
+        // anew only when it goes off.
         if self.timeout.next.is_none() {
             self.timeout.next = self.limit().map(|limit| since + limit);
         }
@@ -50,6 +56,8 @@ impl<C: Controller> FileExecutor<C> {
 
     /// Returns how long a command may take.
     fn limit(&self) -> Option<Nanos> {
+        // When the executor is to end, nothing may wait for ever, even where
+        // commands usually may.
         let limit = self.config.device_timeout.or_else(|| self.timeout.is_ending.then_some(self.config.patience))?;
         Some(Nanos(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX / 2)))
     }
@@ -76,6 +84,8 @@ impl<C: Controller> FileExecutor<C> {
     /// Returns for how long the file of the NVRAM, and that of the intents, has had no answer, if it is asked for one.
     pub fn waits_for_store(&self) -> [Option<Duration>; 2] {
         let waits = self.store_since().map(|since| Duration::from_nanos(self.now().since(since).0));
+        // The store has two files and one thread; it tells which of them it is at
+        // work on.
         if self.accounts[1].is_at_work() { [None, waits] } else { [waits, None] }
     }
 
@@ -102,6 +112,7 @@ impl<C: Controller> FileExecutor<C> {
         if self.store_since().is_some_and(is_late) {
             let path = if self.accounts[1].is_at_work() { &self.config.intents } else { self.config.nvram_path() };
             let error = FilesError::NoAnswer { path: path.to_owned(), limit: Duration::from_nanos(limit.0) };
+            // Only a store that hangs over the NVRAM can be helped by moving it.
             let is_at_home = self.config.device_timeout.is_some() && self.config.spare().is_some();
             if !is_at_home || self.accounts[1].is_at_work() {
                 self.timeout.is_over = true;
@@ -124,6 +135,8 @@ impl<C: Controller> FileExecutor<C> {
             }
         }
         let hangs = self.devices.iter().any(|device| device.hangs);
+        // Requests fail only while a device without which data would be lost hangs:
+        // everything else has been failed already.
         if hangs {
             self.expire_requests(now, limit);
         }
@@ -136,16 +149,19 @@ impl<C: Controller> FileExecutor<C> {
 
     /// Gives up a device, unless data would be lost without it.
     fn time_out(&mut self, dev: Dev, limit: Nanos) -> Result<(), FilesError> {
+        // The results of a failed device are not waited for any longer.
         if self.devices[dev.index()].failed {
             return self.leave_device(dev);
         }
         let path = self.config.devices[dev.index()].path.clone();
         let error = FilesError::NoAnswer { path, limit: Duration::from_nanos(limit.0) };
         let is_home = self.config.home() == Some(dev.index());
+        // The NVRAM cannot move, and steps that need it would wait for ever.
         if is_home && self.config.device_timeout.is_some() && self.config.spare().is_none() {
             self.devices[dev.index()].hangs = true;
             return Err(self.stop(error));
         }
+        // The device stays: without it data would be lost, and it may answer later.
         if self.config.device_timeout.is_none() || !self.engine.controller().can_spare(dev) {
             self.devices[dev.index()].hangs = true;
             return Ok(());
@@ -162,6 +178,8 @@ impl<C: Controller> FileExecutor<C> {
     fn expire_requests(&mut self, now: Nanos, limit: Nanos) {
         let late =
             |request: &&mut super::request::InFlightRequest| !request.is_expired && now.since(request.since) >= limit;
+        // Only answered: their steps go on, and their buffers stay in use until
+        // these have ended.
         for request in self.requests.iter_mut().flatten().filter(late) {
             request.is_expired = true;
             self.timeout.expired += 1;

@@ -17,6 +17,8 @@ impl<C: Controller> FileExecutor<C> {
     pub(super) fn advance(&mut self) -> Result<(), FilesError> {
         self.check()?;
         self.take_in()?;
+        // One system call for all that this turn has begun, reads of several
+        // members among it.
         self.submit_all()?;
         // What is in the system's memory has been done at once.
         if self.ring.as_ref().is_some_and(|ring| ring.inner().under_way() > 0) {
@@ -31,6 +33,8 @@ impl<C: Controller> FileExecutor<C> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
         for device in &mut self.devices {
             if let Some(backend) = &mut device.backend {
+                // Neighbours are merged as they leave, below the plans, as the
+                // block layer does behind a plug.
                 let [merged, again] = backend.hand_over(ring);
                 device.traffic.note_merges(merged, again);
             }
@@ -49,15 +53,16 @@ impl<C: Controller> FileExecutor<C> {
             || self.devices.iter().any(|device| device.backends().any(DeviceBackend::is_busy))
     }
 
-    /// Whether there is something for the ring, or for the main loop, that nobody tells of.
+    /// Returns true if there is something for the ring, or for the main loop, that no wake-up tells.
     pub(super) fn stirs(&self) -> bool {
+        // The ring has no room in the kernel; nothing tells when it has.
         self.ring.as_ref().is_some_and(SharedRing::is_behind)
             || self.devices.iter().any(|device| device.backends().any(DeviceBackend::stirs))
             || self.marks.can_begin()
             || self.next_bad_page_list().is_some()
     }
 
-    /// When something is due by time alone.
+    /// Returns the time at which something is due by time alone.
     pub(super) fn next_timer(&self) -> Option<Nanos> {
         self.engine.next_timer().into_iter().chain(self.group_commit.due()).chain(self.next_look()).min()
     }
@@ -76,11 +81,17 @@ impl<C: Controller> FileExecutor<C> {
         let devices = self.devices.iter().flat_map(FileDevice::backends).filter(|backend| backend.ready() > 0).count();
         let store = self.store.ready();
         let waiting = self.ring.as_ref().map_or(0, |ring| ring.inner().ready());
+        // Nothing can happen but by time, so time jumps to the next timer: waiting
+        // costs a test nothing.
         if devices == 0 && store == 0 && waiting == 0 {
             *now = next.map_or(*now, |next| next.max(*now));
             return next.is_some();
         }
+        // A microsecond a command, so that time passes and timers go off among
+        // commands.
         *now += Nanos(1_000);
+        // Chance chooses who goes on, so any order of completion can come in some
+        // seed.
         let chosen = self.os.choose(devices + usize::from(store > 0) + usize::from(waiting > 0));
         let choose = |among| self.os.choose(among);
         if let Some(ring) = self.ring.as_mut().filter(|_| waiting > 0 && chosen == devices) {
@@ -108,10 +119,13 @@ impl<C: Controller> FileExecutor<C> {
         if let Status::Refused(why) = self.engine.status() {
             return Err(self.stop(FilesError::Refused(Box::new(why))));
         }
+        // Without threads nobody else makes things happen, so the turn is the wait.
         if self.turn() || self.os.is_in_line() && self.stirs() {
             return Ok(());
         }
         let limit = self.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0));
+        // Nothing is in flight and nothing is due: waiting would never end. It is a
+        // bug of the controller, so the error says what is open.
         if limit.is_none() && (!self.is_busy() || self.os.is_in_line()) {
             let what = format!("{:?}", self.engine.out());
             return Err(self.stop(FilesError::Stalled(what)));
@@ -137,6 +151,8 @@ impl<C: Controller> FileExecutor<C> {
         while !done(self) {
             self.rest(Some(patience))?;
             self.advance()?;
+            // Each round looks at all devices, since any of them may hang while
+            // others answer.
             let mut stuck = self.devices.iter().zip(&self.config.devices).map(|(device, config)| {
                 (device.backend.as_ref().map_or(Duration::ZERO, DeviceBackend::stuck), &config.path)
             });
