@@ -42,10 +42,13 @@ pub(crate) fn open(os: &dyn OsInterface, config: &FilesConfig) -> Result<OpenedA
     let mut own = None;
     if let Some(path) = config.own_nvram() {
         let file = FileRegion::whole(present(path)?, config, path)?;
+        // Locked before anything is read: another process may be writing it.
         lock(&*file, path)?;
         if !is_made(&*file, path)? {
             return Err(FilesError::Missing(path.to_owned()));
         }
+        // The length is read as well as the content, since both may not be durable
+        // yet.
         let length = length(&*file, path)?;
         let identity = files.add(&*file, path)?;
         // What is read from here on may be what an earlier process wrote and did not make durable; it
@@ -60,17 +63,23 @@ pub(crate) fn open(os: &dyn OsInterface, config: &FilesConfig) -> Result<OpenedA
     let intents_length = length(&*intents_file, &config.intents)?;
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     lock(&*intents_file, &config.intents)?;
+    // The NVRAM's file is the array's lock; where it lies on a device, the intents'
+    // file is, which no device's end takes away.
     let guard = own.as_ref().map_or(&intents_file, |(nvram, _)| &nvram.file).clone();
     let intents_file = Arc::new(StateFile::new(intents_file));
     let roster_file = Arc::clone(&intents_file);
     let FoundIntents { file: mut intents, open: mut open_rows, mut roster, damaged } =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
+    // Checked as early as possible: with another array's NVRAM nothing below would
+    // mean anything.
     if let Some((_, FoundNvram { epoch, .. })) = &own {
         check_epoch(config, *epoch, &roster)?;
     }
     let (mut devices, mut sizes) = (Vec::with_capacity(config.devices.len()), FoundSizes::default());
     let mut departed = Vec::new();
     for dev in 0..config.devices.len() {
+        // A file of the wrong size, or none, makes the device missing; only if all
+        // sizes are wrong it is the setting.
         let file = open_device(os, config, dev, (&mut files, &mut sizes), (false, roster.has_left(dev)));
         if config.home() == Some(dev) && matches!(&file, Err(FilesError::Io { what: SYNC, .. })) {
             // The next sync would say nothing of it.
@@ -86,6 +95,8 @@ pub(crate) fn open(os: &dyn OsInterface, config: &FilesConfig) -> Result<OpenedA
                 Ok(_) => {}
                 Err(error) => {
                     let count = label::read_count(&**open, config, roster.origin(), dev);
+                    // A member that left may have a newer count than the roster, if
+                    // that is an older copy that was put back.
                     departed.extend(count.ok().flatten().map(|count| (dev, count)));
                     file = Err(error);
                 }
@@ -97,6 +108,8 @@ pub(crate) fn open(os: &dyn OsInterface, config: &FilesConfig) -> Result<OpenedA
     let (nvram_file, of_nvram) = if let Some(own) = own {
         own
     } else {
+        // The device has to be known as the array's own before the NVRAM on it is
+        // believed.
         let (home, path) = (at_home(os, config, &devices)?, config.nvram_path());
         if !is_made(&*home.file, path)? {
             let why = "there is none on it".to_owned();
@@ -109,6 +122,8 @@ pub(crate) fn open(os: &dyn OsInterface, config: &FilesConfig) -> Result<OpenedA
     };
     let FoundNvram { file: nvram, nvram: mut found, epoch: of_nvram, damaged: damaged_records } = of_nvram;
     let damaged_nvram = DamagedNvram::of(&damaged_records, &found);
+    // The counts tell which files are older copies. Marks and intents are believed
+    // only of files of one time.
     let count = check_counts(config, &nvram, &roster, &mut devices, &departed)?;
     let newest = newest_marks(&mut devices, config, roster.origin().drawn)?;
     if let Some(marked) = newest.as_ref().map(|newest| &newest.rows).filter(|_| !damaged.is_empty()) {
@@ -128,6 +143,7 @@ pub(crate) fn open(os: &dyn OsInterface, config: &FilesConfig) -> Result<OpenedA
     found.intents = open_rows;
     let newest = newest.map(|found| (found.sequence, found.head.epoch, found.head.condition));
     let (sequence, epoch, condition) = newest.unwrap_or((0, of_nvram.epoch, Condition::default()));
+    // The members have seen a later epoch, so this NVRAM was replaced by another.
     if epoch > of_nvram.epoch {
         return Err(FilesError::Outdated {
             path: config.nvram_path().to_owned(),
@@ -137,10 +153,15 @@ pub(crate) fn open(os: &dyn OsInterface, config: &FilesConfig) -> Result<OpenedA
     }
     let head = head(roster.origin(), roster.generations(), of_nvram.epoch, condition);
     let marks = WriteIntentBitmap::new(config, &head, &found.intents, sequence + 1);
+    // Announced first: members' counts become durable together with their marks.
     announce(config, count, (&roster_file, &mut roster), &mut devices)?;
+    // Marks are written anew from what the intents say, so they are exact again
+    // after a start.
     mark_all(&mut devices, config, &marks);
     let bad_pages = read_lists(config, roster.origin(), &mut devices);
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
+    // Names last: only files whose content is durable may be found by the next
+    // start.
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::OpenFolder)?;
     let state = [nvram_file.identity, intents_identity];
     let (store, home) = (StateStore::new(nvram, intents), nvram_file.home);
@@ -171,6 +192,8 @@ fn check_epoch(config: &FilesConfig, of_nvram: ArrayEpoch, roster: &MemberRoster
         let found = format!("the NVRAM of another array with the number {}", config.array);
         return Err(FilesError::Stranger { path, found, expected });
     }
+    // The message names the file with the smaller epoch: that one is the older
+    // copy.
     let path = if nvram < intents { config.nvram_path() } else { &*config.intents };
     let (found, expected) = (nvram.min(intents), nvram.max(intents));
     if found == expected { Ok(()) } else { Err(FilesError::Outdated { path: path.to_owned(), found, expected }) }

@@ -20,8 +20,11 @@ pub(super) fn read_lists(
     for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
         let read = device.as_ref().ok().map(|file| label::read_bad_pages(&**file, config, origin, dev));
         lists.push(match read {
+            // A missing member has no list that could be wrong.
             None => Some(BadPageList::default()),
             Some(Ok(list)) => list,
+            // A member that cannot even give its list is taken as missing, like one
+            // that cannot be read otherwise.
             Some(Err(error)) => {
                 *device = Err(error);
                 Some(BadPageList::default())

@@ -12,20 +12,22 @@ use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::layout::bitmap::{BitmapCopy, BitmapHead, decode};
 use crate::files::layout::label::ArrayOrigin;
 
-/// What is tried, as errors call it.
+/// Names the attempt in errors.
 pub(super) const MARK: &str = "mark its rows";
 
-/// What members say beside their marks at a start.
+/// Returns what members say beside their marks at a start.
 pub(super) const fn head(
     origin: ArrayOrigin,
     generations: &[u32; MAX_DEVICES],
     epoch: u32,
     condition: Condition,
 ) -> BitmapHead {
+    // `holds` is true until the controller says otherwise: a start without the
+    // NVRAM has to ask.
     BitmapHead { drawn: origin.drawn, epoch, holds: true, condition, generations: *generations }
 }
 
-/// Writes to a member what its marks are at a start; not durable yet.
+/// Writes a member's marks of a start; not durable yet.
 pub(super) fn write_marks(
     file: &dyn OsFile,
     config: &FilesConfig,
@@ -44,6 +46,8 @@ pub(super) fn newest_on(
     let layout = config.bitmap_layout();
     let mut newest: Option<BitmapCopy> = None;
     let mut copy = vec![0; layout.copy as usize];
+    // Both copies are read: the one that was being written may be torn, and the
+    // other is older but whole.
     for number in 0..2 {
         let offset = config.marks_offset(dev) + number * u64::from(layout.copy);
         if let Err(error) = file.read_exact_at(&mut copy, offset) {
@@ -67,8 +71,10 @@ pub(super) fn newest_marks(
     for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
         let Ok(file) = device else { continue };
         match newest_on(&**file, config, dev)? {
+            // The array goes on without a member that does not give its marks.
             Err(error) => *device = Err(error),
             Ok(Some(found))
+                // Marks of another array would name rows at random.
                 if found.head.drawn == drawn && newest.as_ref().is_none_or(|newest| newest.is_before(&found)) =>
             {
                 newest = Some(found);
@@ -79,7 +85,7 @@ pub(super) fn newest_marks(
     Ok(newest)
 }
 
-/// Writes to all members what their marks are, durably. One that cannot be written counts as not there.
+/// Writes the marks to all members, durably. A member that cannot be written counts as missing.
 pub(super) fn mark_all(devices: &mut [io::Result<Arc<dyn OsFile>>], config: &FilesConfig, marks: &WriteIntentBitmap) {
     for (dev, device) in devices.iter_mut().enumerate().take(config.members) {
         let Ok(file) = device else { continue };

@@ -57,6 +57,8 @@ pub(crate) fn create(
     existing: ExistingFiles,
     watch: &mut ZeroingWatch,
 ) -> Result<OpenedArray, FilesError> {
+    // Only paths at which a new file is to appear are checked; block devices always
+    // exist.
     let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev) && !existing.loses(*dev));
     let paths = new.map(|(_, device)| &*device.path).chain([&*config.intents]).chain(config.own_nvram());
     let paths = paths.chain(config.spare());
@@ -71,6 +73,7 @@ pub(crate) fn create(
     check_devices(os, config, existing)?;
     let mut made = Vec::new();
     let opened = make(os, config, existing, (&mut made, watch));
+    // All or nothing: half of an array must not be left to be opened.
     if existing != ExistingFiles::Overwrite && opened.is_err() {
         take_away(os, config, existing, made);
     }
@@ -92,11 +95,13 @@ fn take_away<'a>(
     existing: ExistingFiles,
     files: impl IntoIterator<Item = &'a Path>,
 ) {
+    // The first error counts; failing to remove a file is no second one.
     for path in files {
         drop(os.remove(path));
     }
     let on_device = |path: &Path| {
         let file = if os.is_block_device(path) { there(os, path).ok().flatten() } else { None };
+        // A device that somebody else has locked by now is left alone.
         file.filter(|file| lock(&**file, path).is_ok())
     };
     for (dev, device) in config.devices.iter().enumerate() {
@@ -146,8 +151,11 @@ fn make<'a>(
         empty_nvram(&*file, path)?;
         own = Some((file, identity));
     }
+    // A crash must leave neither the old array nor the new one, but never a
+    // mixture.
     if matches!(existing, ExistingFiles::Overwrite | ExistingFiles::GiveUp { .. }) {
         // Nor by what its members have marked: they are none any more before anything of them is changed.
+        // The device with the NVRAM first, for the same reason.
         let others = (0..config.devices.len()).filter(|dev| Some(*dev) != config.home());
         for dev in config.home().into_iter().chain(others).filter(|dev| existing.loses(*dev)) {
             let device = &config.devices[dev];
@@ -158,6 +166,7 @@ fn make<'a>(
     }
     // All of them before one is labelled: that may take long, and is called off then or fails.
     let mut emptied = empty_devices(os, config, existing, watch)?;
+    // Drawn at random, so that files of two arrays with one number are told apart.
     let origin = ArrayOrigin { array: config.array, drawn: os.draw() };
     let first = WriteIntentBitmap::new(
         config,
@@ -185,6 +194,8 @@ fn make<'a>(
         } else if !on_device {
             clear(&*file, &device.path, config.file_bytes(dev))?;
         }
+        // The label is written when all else is there: it is what makes the file a
+        // device of the array.
         let labelled = label::write(&*file, config, dev, LabelStamp { origin, generation: 1, count: FIRST });
         labelled.map_err(FilesError::io(&device.path, "label it"))?;
         if dev < config.members {
@@ -206,6 +217,7 @@ fn make<'a>(
         Some((file, identity)) => NvramAt { file, identity, home: None },
         None => at_home(os, config, &devices)?,
     };
+    // The NVRAM's header is the very last thing, since an array is one that has it.
     let nvram = make_nvram(file, config, (ArrayEpoch { drawn: origin.drawn, epoch: 0 }, FIRST.to))?;
     let paths = config.devices.iter().map(|device| &*device.path).chain([&*config.intents, config.nvram_path()]);
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
@@ -239,6 +251,8 @@ fn empty_devices(
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
         let path = &device.path;
+        // Opened and locked at once, before the long zeroing: whoever comes later
+        // finds them in use.
         devices.push(if !existing.keeps(dev) && os.is_block_device(path) {
             let file = os.open(path, PathPresence::There).map_err(FilesError::io(path, OPEN))?;
             lock(&*file, path)?;
@@ -252,6 +266,8 @@ fn empty_devices(
     let mut before = 0;
     for (dev, file) in devices.iter().enumerate() {
         let (Some(file), path) = (file, &*config.devices[dev].path) else { continue };
+        // The watch may break off. Nothing is labelled by then, so nothing has to
+        // be undone.
         let mut told = |bytes| watch(ZeroingProgress { path, done_bytes: before + bytes, all_bytes });
         empty(os, &**file, config, dev, &mut told).map_err(|source| match source.kind() {
             ErrorKind::Interrupted => FilesError::CalledOff(path.to_owned()),

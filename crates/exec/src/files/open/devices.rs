@@ -24,6 +24,8 @@ pub(super) struct FoundSizes {
 impl FoundSizes {
     /// Checks that a setting is not wrong: then no file has the size.
     pub(super) fn check(self) -> Result<(), FilesError> {
+        // One file of the right size proves the setting; then the others are simply
+        // wrong files.
         self.wrong.filter(|_| !self.has_right).map_or(Ok(()), Err)
     }
 }
@@ -39,6 +41,8 @@ pub(super) fn open_device(
     (made_anew, is_departed): (bool, bool),
 ) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
     let path = &config.devices[dev].path;
+    // A file that is not there makes a missing device. Any other error stops the
+    // start: a permission must not cost a member.
     let file = match open_file(os, path)? {
         Ok(file) => file,
         missing => return Ok(missing),
@@ -55,7 +59,10 @@ pub(super) fn open_device(
     if is_unfinished(&*file, path)? {
         return Ok(Err(io::Error::new(io::ErrorKind::NotFound, "it is empty: its making was cut short")));
     }
+    // Another version explains another size, so it is told first.
     label::check_version(&*file, config, dev)?;
+    // A cache's device that is made anew may have any length, if it is the array's
+    // own.
     if !made_anew || capacity(&*file, path)?.is_some() || label::drawn_of(&*file, config, dev).is_none() {
         match check_size(&*file, config, dev, path) {
             Ok(_) => sizes.has_right = true,
@@ -67,6 +74,8 @@ pub(super) fn open_device(
             Err(error) => return Err(error),
         }
     }
+    // Content that an earlier process wrote, and that a crash may still take, must
+    // not be relied on.
     match file.sync_all(SyncPoint::OpenDevice) {
         // Whether it was away, or what it shows is not what it holds, makes a difference where the NVRAM lies on it.
         Err(error) if config.home() == Some(dev) => Err(FilesError::io(path, SYNC)(error)),

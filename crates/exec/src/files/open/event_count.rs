@@ -23,10 +23,12 @@ fn read_counts(
     devices: &mut [io::Result<Arc<dyn OsFile>>],
 ) -> Vec<(usize, EventCount)> {
     let mut found = Vec::with_capacity(devices.len());
+    // The NVRAM's own count is in its header.
     for (dev, device) in devices.iter_mut().enumerate().filter(|(dev, _)| config.home() != Some(*dev)) {
         let Ok(file) = device else { continue };
         match label::read_count(&**file, config, origin, dev) {
             Ok(Some(count)) => found.push((dev, count)),
+            // Without a count nobody can tell whether the file has missed writes.
             Ok(None) => *device = Err(damaged(config, dev)),
             Err(error) => *device = Err(error),
         }
@@ -57,11 +59,16 @@ pub(super) fn check_counts(
     devices: &mut [io::Result<Arc<dyn OsFile>>],
     departed: &[(usize, EventCount)],
 ) -> Result<EventCount, FilesError> {
+    // A planted fault of the crash harness, which must be found.
     let (is_checked, nvram) = (!nvram.believes(UntrustedFile::Behind), nvram.event_count());
     let found = read_counts(config, roster.origin(), devices);
     let (intents, path) = (roster.event_count(), |dev: &usize| config.devices[*dev].path.clone());
+    // A departed device counts too: it may be newer than a roster that was put
+    // back.
     let others = || found.iter().chain(departed).map(|(_, count)| *count).chain([intents]);
     let is_older_member = |one: &(usize, EventCount), than: u64| one.0 < config.members && one.1.to < than;
+    // Something is newer than the NVRAM: then that is the older copy, and starting
+    // with it would lose commits.
     if let Some(newest) = others().filter(|count| count.is_ahead_of(nvram)).max().filter(|_| is_checked) {
         let is_behind = |count: EventCount| count.to < newest.from;
         let all = || found.iter().chain(departed.iter().filter(|one| !is_behind(one.1)));
@@ -79,6 +86,7 @@ pub(super) fn check_counts(
             members: found.iter().any(|one| is_older_member(one, newest.from)),
         });
     }
+    // The intents have no count of this NVRAM: an older copy of them was put back.
     if is_checked && !intents.is_of(nvram) {
         let newer = found.iter().filter(|one| one.1.is_of(nvram)).map(|(dev, _)| path(dev));
         let older = found.iter().filter(|one| !one.1.is_of(nvram)).map(|(dev, _)| path(dev));
@@ -91,9 +99,13 @@ pub(super) fn check_counts(
         });
     }
     let last = others().map(|count| count.to).max().unwrap_or(nvram).max(nvram);
+    // Devices are only missing: the array can go on without them and fill them
+    // again.
     for (dev, count) in found.iter().filter(|one| is_checked && !one.1.is_of(nvram)) {
         devices[*dev] = Err(behind(count.to, nvram));
     }
+    // A new number, larger than any that was ever seen, so no older file can have
+    // it.
     Ok(EventCount { from: nvram, to: last + 1 })
 }
 
@@ -122,6 +134,8 @@ pub(super) fn check_follows(
     newest: EventCount,
 ) -> io::Result<()> {
     let count = label::read_count(file, config, origin, dev)?.ok_or_else(|| damaged(config, dev))?;
+    // One step older is still right: a crash between announcing and settling leaves
+    // it so.
     if count.to < newest.from { Err(behind(count.to, newest.to)) } else { Ok(()) }
 }
 

@@ -11,6 +11,7 @@ use crate::files::io::os::OsInterface;
 pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
+        // A name without a folder is in the current one.
         _ => Path::new("."),
     }
 }
@@ -21,6 +22,7 @@ pub(super) fn sync_folders<'a>(
     paths: impl IntoIterator<Item = &'a Path>,
     at: SyncPoint,
 ) -> Result<(), FilesError> {
+    // Each folder once, in an order that does not depend on the paths' order.
     let folders: BTreeSet<_> = paths.into_iter().map(folder).collect();
     folders.into_iter().try_for_each(|folder| sync_folder(os, folder, at))
 }

@@ -84,18 +84,23 @@ pub(crate) fn force(os: &dyn OsInterface, config: &FilesConfig, forced: DevSet) 
         let is_forced = forced.contains(Dev(dev as u8)) && matches!(fresh, MemberFreshness::Stale { .. });
         let generation = &mut generations[dev];
         if is_forced {
+            // Odd names a file, even none (see `label.rs`). Two more than before:
+            // no file ever had this generation.
             *generation = (*generation | 1).wrapping_add(2);
         } else if *fresh != MemberFreshness::Current {
+            // The others become strangers, even if they had the old generation.
             *generation = (*generation | 1).wrapping_add(1);
         }
         if is_forced || *fresh == MemberFreshness::Current {
             believed.insert(Dev(dev as u8));
         }
     }
+    // The epoch stays, since NVRAM and intents do.
     let BitmapCopy { head: before, rows, sequence, .. } = marks;
     let condition = Condition { unfilled: before.condition.unfilled - believed, ..before.condition };
     let new = head(origin, &generations, before.epoch, condition);
     let new = WriteIntentBitmap::new(config, &new, &rows, sequence + 1);
+    // Count and marks first, durably; the label, which makes them believed, last.
     for dev in believed.iter() {
         let (dev, path) = (dev.index(), &config.devices[dev.index()].path);
         let Ok(file) = &files[dev] else { continue };
@@ -104,6 +109,7 @@ pub(crate) fn force(os: &dyn OsInterface, config: &FilesConfig, forced: DevSet) 
             .and_then(|()| file.sync_all(SyncPoint::ReplaceDevice));
         written.map_err(FilesError::io(path, "write its event count and marks"))?;
     }
+    // Members that are current have their label already.
     for dev in (believed & forced).iter().map(Dev::index) {
         let (path, generation) = (&config.devices[dev].path, generations[dev]);
         let Ok(file) = &files[dev] else { continue };
@@ -111,6 +117,8 @@ pub(crate) fn force(os: &dyn OsInterface, config: &FilesConfig, forced: DevSet) 
         let labelled = labelled.and_then(|()| file.sync_all(SyncPoint::ReplaceDevice));
         labelled.map_err(FilesError::io(path, "label it"))?;
     }
+    // Only now does the roster name them. Before that a crash leaves the members as
+    // they were.
     if let Some(FoundRoster { file, mut roster }) = roster {
         roster.set_generations(&generations);
         sync_roster(&Arc::new(StateFile::new(file)), &roster, SyncPoint::Roster)()
@@ -131,6 +139,8 @@ fn find(os: &dyn OsInterface, config: &FilesConfig) -> Result<FoundMembers, File
     let of_members: BTreeSet<_> =
         (0..config.members).filter_map(|dev| label::drawn_of(&**files[dev].as_ref().ok()?, config, dev)).collect();
     let mut marks: Option<BitmapCopy> = None;
+    // With a roster only its array's marks count. Without one each array's are
+    // looked at.
     for drawn in drawn.map_or(of_members, |drawn| BTreeSet::from([drawn])) {
         let newest = newest_marks(&mut files, config, drawn)?;
         marks = newest.filter(|newest| marks.as_ref().is_none_or(|marks| marks.is_before(newest))).or(marks);

@@ -1,4 +1,4 @@
-//! Which file is which: whether it is there, is this array's alone, is made to an end, and is as long as it must be.
+//! Identifies files: whether each is there, belongs to this array alone, is complete, and has the right length.
 
 use std::collections::BTreeMap;
 use std::fs::TryLockError;
@@ -26,13 +26,14 @@ pub(crate) fn there(os: &dyn OsInterface, path: &Path) -> Result<Option<Arc<dyn 
     }
 }
 
-/// Whether this file, of the NVRAM or the intents, has a header, which is written last.
+/// Returns true if this file, of the NVRAM or the intents, has a header, which is written last.
 pub(crate) fn is_made(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
     let mut magic = [0; 8];
     if length(file, path)? < magic.len() as u64 {
         return Ok(false);
     }
     file.read_exact_at(&mut magic, 0).map_err(FilesError::io(path, "read the header"))?;
+    // A file that was being made when the power failed has zeros here.
     Ok(magic != [0; 8])
 }
 
@@ -61,10 +62,13 @@ pub(crate) fn make_file(
     existing: ExistingFiles,
 ) -> Result<Arc<dyn OsFile>, FilesError> {
     if !is_place_of_files(path) {
+        // Under `/dev` a missing device must not be replaced by a regular file of
+        // the same name.
         return Err(FilesError::NoSuchDevice(path.to_owned()));
     }
     let presence = match existing {
         ExistingFiles::Refuse | ExistingFiles::Adopt(_) | ExistingFiles::GiveUp { .. } => PathPresence::New,
+        // Only with this may a file be there: what is in it will be lost.
         ExistingFiles::Overwrite => PathPresence::Either,
     };
     match os.open(path, presence) {
@@ -74,7 +78,7 @@ pub(crate) fn make_file(
     }
 }
 
-/// Whether a file may be made there: a device that is away must not become one.
+/// Returns true if a file may be made there: a device that is away must not become one.
 pub(crate) fn is_place_of_files(path: &Path) -> bool {
     !path.starts_with("/dev") || path.starts_with("/dev/shm")
 }
@@ -90,6 +94,8 @@ pub(crate) fn open_file(os: &dyn OsInterface, path: &Path) -> Result<io::Result<
 }
 
 fn does_not_answer(error: &io::Error) -> bool {
+    // These say that the device is gone or broken. All others are for the user to
+    // mend.
     matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::NXIO | Errno::NODEV))
 }
 
@@ -102,13 +108,19 @@ pub(crate) fn lock(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
     }
 }
 
-/// Whether a device's file is empty: it was being made, and holds nothing that could be lost. It
-/// counts as not there.
+/// Returns true if a device's file is empty. It was being made, holds nothing that could be lost, and counts as
+/// missing.
 pub(crate) fn is_unfinished(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
+    // A block device is never empty, whatever it holds.
     Ok(capacity(file, path)?.is_none() && length(file, path)? == 0)
 }
 
-/// Whether a file is as long as a device's must be, or a block device has room for it; how long it is.
+/// Checks that a file is as long as a device's must be, or that a block device has room for it. Returns its
+/// length.
+///
+/// # Errors
+///
+/// If it has another length, or cannot be asked.
 pub(crate) fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<u64, FilesError> {
     let (capacity, wanted) = (capacity(file, path)?, config.file_bytes(dev));
     let found = capacity.map_or_else(|| length(file, path), Ok)?;
@@ -117,7 +129,7 @@ pub(crate) fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, pa
     if fine { Ok(found) } else { Err(config.wrong_size(dev, path, found)) }
 }
 
-/// Which file is which, so that none is used twice.
+/// Identifies files, so that none is used twice.
 #[derive(Default)]
 pub(crate) struct FileIdentities {
     seen: BTreeMap<FileIdentity, PathBuf>,
@@ -126,6 +138,7 @@ pub(crate) struct FileIdentities {
 impl FileIdentities {
     pub(crate) fn add(&mut self, file: &dyn OsFile, path: &Path) -> Result<FileIdentity, FilesError> {
         let identity = identity(file, path)?;
+        // By identity and not by path: two paths may be one file.
         match self.seen.insert(identity, path.to_owned()) {
             None => Ok(identity),
             Some(other) => Err(FilesError::Same(other, path.to_owned())),

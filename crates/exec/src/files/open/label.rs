@@ -34,6 +34,7 @@ pub(super) fn write_heir(
     heir_of: u32,
 ) -> io::Result<()> {
     let LabelStamp { origin, generation, count } = stamp;
+    // The label before the count: a count without a label belongs to nobody.
     write_alone(file, config, dev, &label::encode_heir(&config.about, origin, dev, generation, heir_of))?;
     write_count(file, config, origin, dev, count)
 }
@@ -51,6 +52,8 @@ pub(super) fn write_unfilled(
 /// Writes a label, and nothing behind it.
 fn write_alone(file: &dyn OsFile, config: &FilesConfig, dev: usize, label: &[u8]) -> io::Result<()> {
     file.write_all_at(label, config.label_offset(dev))?;
+    // Counts of an earlier array, at the same place, must not be read as this
+    // one's.
     file.write_all_at(&AlignedBuffer::zeroed(2 * config.count_bytes() as usize), config.count_offset(dev))?;
     if dev < config.members {
         // Of marks that may be there nobody must believe any.
@@ -68,6 +71,7 @@ pub(super) fn rename(
     dev: usize,
     generation: u32,
 ) -> io::Result<()> {
+    // One sector, which is written whole or not at all.
     let label = label::encode(&config.about, origin, dev, generation);
     file.write_all_at(&label[..SECTOR], config.label_offset(dev))
 }
@@ -81,9 +85,11 @@ pub(crate) fn write_count(
     count: EventCount,
 ) -> io::Result<()> {
     let places = read_places(file, config, dev)?;
+    // Over the older of both, so a torn write leaves the newer one.
     let place = event_count::decode(&places, origin, dev).map_or(0, |(_, newest)| 1 - newest);
     let mut page = event_count::encode(config.shape.page_bytes(), origin.drawn, dev, count);
     let at = place as usize * page.len();
+    // The list of bad pages shares the place and must survive.
     page[SECTOR..].copy_from_slice(&places[at + SECTOR..at + config.count_bytes() as usize]);
     file.write_all_at(&page, config.count_offset(dev) + place * config.count_bytes())
 }
@@ -116,14 +122,21 @@ fn read_places(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Resul
     Ok(places)
 }
 
-/// What is wrong with a file that is of another size than a device's must be, if its label tells: it is of another version.
+/// Checks the version of the label of a file of another size than a device's must be: that would explain the
+/// size.
+///
+/// # Errors
+///
+/// If there is a whole label of another version.
 pub(super) fn check_version(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
     let at = config.label_offset(dev);
+    // A file that cannot be read says nothing of its version; the size error is
+    // told then.
     let Ok(sector) = sectors::read(file, at) else { return Ok(()) };
     label::check_version(&config.devices[dev].path, at, &sector)
 }
 
-/// What the array has that the label of a file says it to be of, if it is one of this number and device.
+/// Returns what was drawn for the array whose label a file has, if it is one of this number and device.
 pub(super) fn drawn_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Option<[u8; 16]> {
     label::drawn_of(&sectors::read(file, config.label_offset(dev)).ok()?, config.array, dev)
 }
@@ -133,12 +146,12 @@ pub(super) fn owner_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> O
     label::owner_of(&sectors::read(file, config.label_offset(dev)).ok()?)
 }
 
-/// Whether a file has been a device of whatever array: its label is whole.
+/// Returns true if a file has been a device of whatever array: its label is whole.
 pub(super) fn is_whole(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
     sectors::read(file, config.label_offset(dev)).is_ok_and(|sector| label::is_whole(&sector))
 }
 
-/// Whether a file has been a device of this array, so that nobody else needs what it holds.
+/// Returns true if a file has been a device of this array, so that nobody else needs its content.
 pub(super) fn is_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
     sectors::is_of(file, config.label_offset(dev), label::MAGIC, config.array)
 }
@@ -163,6 +176,8 @@ pub(super) fn check(
     let members = config.members;
     let wanted = ExpectedLabel { path, offset, about: &config.about, origin, dev, members, generation };
     let sector = match sectors::read(file, offset) {
+        // An unreadable label makes the device missing. A label of another array is
+        // an error that the user has to see.
         Ok(sector) => sector,
         Err(error) => return Ok(Err(error)),
     };

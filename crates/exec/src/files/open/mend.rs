@@ -30,6 +30,8 @@ pub(super) fn mend_intents(
     config: &FilesConfig,
     why: &FilesError,
 ) -> Result<Option<DamagedIntents>, FilesError> {
+    // Without the NVRAM the intents cannot be mended: marks alone do not tell what
+    // it held.
     if !nvram_is_there(os, config)? {
         return Ok(None);
     }
@@ -54,6 +56,7 @@ pub(super) fn mend_intents(
         Err(FilesError::DamagedNvram { .. }) => return Ok(None),
         header => header?,
     };
+    // Marks of another time may lack rows that are inconsistent.
     let Some(BitmapCopy { head, rows, .. }) = newest_marks(&mut devices, config, header.epoch.drawn)? else {
         return Ok(None);
     };
@@ -61,9 +64,13 @@ pub(super) fn mend_intents(
     let counts = member_counts(config, origin, &head.generations, &devices);
     let number = header.bounds.event_count;
     let is_of_one_time = counts.iter().max().is_some_and(|newest| newest.is_of(number));
+    // Older marks would leave rows without an intent that have one. Then the array
+    // has to be resynchronised instead.
     if head.epoch != header.epoch.epoch || !is_of_one_time {
         return Ok(None);
     }
+    // Only now is the old file overwritten: everything that may refuse has been
+    // asked.
     let file = make_file(os, &config.intents, ExistingFiles::Overwrite)?;
     lock(&*file, &config.intents)?;
     make_intents(

@@ -1,4 +1,4 @@
-//! How the files of an array are made, found, and opened again.
+//! Creates, finds and opens the files of an array.
 
 pub(crate) mod assemble;
 mod bad_page_lists;

@@ -1,5 +1,5 @@
-//! Where the NVRAM lies: in a file or on a block device of its own, or on a cache's device, which is then its home. How the
-//! place is found, and how it is made when the NVRAM is.
+//! Finds the place of the NVRAM: a file or block device of its own, or a cache's device, which is then its
+//! home. It also makes the place when the NVRAM is made.
 
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::files::layout::journal;
 use crate::files::nvram::intents;
 use crate::files::nvram::region::FileRegion;
 
-/// What is to hold the NVRAM.
+/// Identifies the file that is to hold the NVRAM.
 pub(crate) struct NvramAt {
     pub(crate) file: Arc<dyn OsFile>,
     pub(crate) identity: FileIdentity,
@@ -47,11 +47,13 @@ pub(crate) fn at_home(
 
 /// Has there be no NVRAM, durably.
 pub(crate) fn empty_nvram(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
+    // A region has no length to set, so it makes zeros of its first sector instead
+    // (`region.rs`).
     let emptied = file.set_len(0).and_then(|()| file.sync_all(SyncPoint::CreateEmptied));
     emptied.map_err(FilesError::io(path, "empty it"))
 }
 
-/// Whether the NVRAM is there. If it lies on a device, that has to be the array's.
+/// Returns true if the NVRAM is there. If it lies on a device, that has to be the array's.
 pub(crate) fn nvram_is_there(os: &dyn OsInterface, config: &FilesConfig) -> Result<bool, FilesError> {
     let path = config.nvram_path();
     let (Some(dev), Some(place)) = (config.home(), config.home().and_then(|dev| config.region(dev))) else {
@@ -59,6 +61,7 @@ pub(crate) fn nvram_is_there(os: &dyn OsInterface, config: &FilesConfig) -> Resu
         return is_made(&*FileRegion::whole(file, config, path)?, path);
     };
     let Ok(file) = open_file(os, path)? else { return Ok(false) };
+    // A device without this array's label may be anybody's.
     if label::drawn_of(&*file, config, dev).is_none() {
         return Ok(false);
     }
@@ -68,6 +71,8 @@ pub(crate) fn nvram_is_there(os: &dyn OsInterface, config: &FilesConfig) -> Resu
         return Ok(false);
     }
     check_size(&*file, config, dev, path)?;
+    // The roster may have given the device up: then the NVRAM on it is out of date,
+    // though it is there.
     if let Some(intents_file) = there(os, &config.intents)?
         && why_unread(os, config)?.is_none()
     {
@@ -92,6 +97,7 @@ pub(crate) fn open_nvram_device(
     lock(&*file, path)?;
     let mut magic = [0; 8];
     file.read_exact_at(&mut magic, 0).map_err(FilesError::io(path, "read the header"))?;
+    // An NVRAM of whatever array may be overwritten here; data of others may not.
     if magic != journal::MAGIC {
         check_ends(&*file, path)?;
     }
@@ -109,6 +115,8 @@ pub(crate) fn open_home(
     let path = &config.devices[dev].path;
     let file = match open_file(os, path)? {
         Ok(file) => file,
+        // A device that does not answer is not the same as one that is not there:
+        // making a file would hide it.
         Err(error) if error.kind() == io::ErrorKind::NotFound && is_place_of_files(path) => return Ok(Err(error)),
         Err(error) => return Err(FilesError::NvramAway { path: path.clone(), why: error.to_string() }),
     };
@@ -116,6 +124,8 @@ pub(crate) fn open_home(
     lock(&*file, path)?;
     let is_own = label::drawn_of(&*file, config, dev).is_some();
     // A file of the array's is made anew, however long it is.
+    // Of a device that is not the array's nothing may be lost: it must hold zeros,
+    // or a label that was being written.
     if capacity(&*file, path)?.is_some() || !is_own && !is_unfinished(&*file, path)? {
         check_size(&*file, config, dev, path)?;
         check_blocks(&*file, config, dev, path)?;
@@ -146,5 +156,7 @@ pub(crate) fn make_home(
         *device = Ok(file);
     }
     let Ok(file) = device else { return Ok(()) };
+    // The cache's log is void with the NVRAM that says whether it is valid, so the
+    // device is made anew.
     make_anew(os, &**file, config, dev, stamp).map_err(FilesError::io(path, "make it anew"))
 }

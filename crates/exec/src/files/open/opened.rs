@@ -14,7 +14,7 @@ use crate::files::nvram::region::FileRegion;
 use crate::files::nvram::store::StateStore;
 use crate::nvram::MemoryNvram;
 
-/// How an array went on whose NVRAM or intents were lost.
+/// Reports how an array went on whose NVRAM or intents were lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayResync {
     /// The files that were lost. Both were made anew.
@@ -23,11 +23,11 @@ pub struct ArrayResync {
     pub is_behind: bool,
     /// Rows that were marked, and are made consistent.
     pub rows: u64,
-    /// How many marks that were.
+    /// Counts these marks.
     pub marks: u64,
     /// All rows.
     pub of: u64,
-    /// Whether the NVRAM, or a cache's device, may have had what is nowhere else.
+    /// Is true if the NVRAM, or a cache's device, may have had the only copy of something.
     pub data_lost: bool,
 }
 
@@ -74,13 +74,13 @@ pub(crate) struct OpenedArray {
     pub(crate) home: Option<Arc<FileRegion>>,
     /// Names the spare place of the NVRAM if it lies there, since its device is lost.
     pub(crate) spare: Option<PathBuf>,
-    /// What the NVRAM and the intents say.
+    /// Holds what the NVRAM and the intents say.
     pub(crate) nvram: MemoryNvram,
-    /// What the members say of that.
+    /// Holds what the members say of that.
     pub(crate) marks: WriteIntentBitmap,
     /// Lists what each member says that it cannot keep; none if that is damaged.
     pub(crate) bad_pages: Vec<Option<BadPageList>>,
-    /// What was made anew because it was lost.
+    /// Reports what was made anew because it was lost.
     pub(crate) resynchronised: Option<ArrayResync>,
     /// Reports damage of the intents.
     pub(crate) damaged: Option<DamagedIntents>,

@@ -15,6 +15,7 @@ pub(crate) fn open_in_order(
     config: &FilesConfig,
     open: impl Fn(&dyn OsInterface, &FilesConfig) -> Result<OpenedArray, FilesError>,
 ) -> Result<(OpenedArray, Option<FilesConfig>), FilesError> {
+    // The given order is tried first: most starts need no look at other labels.
     let error = match open(os, config) {
         // Who is in the place of another is a stranger there; without an NVRAM nobody's marks are found.
         Err(error @ (FilesError::Stranger { .. } | FilesError::NoMarks(_))) => error,
@@ -30,18 +31,22 @@ pub(super) fn in_order(os: &dyn OsInterface, config: &FilesConfig) -> Option<Fil
     let members = &config.devices[..config.members];
     let (first, _) = members.split_first()?;
     // Where one has its label all have it.
+    // With different sizes or offsets a label of one member lies elsewhere than
+    // that of another.
     if members.iter().any(|other| (other.offset, other.pages) != (first.offset, first.pages)) {
         return None;
     }
     let owners: Vec<_> = members.iter().map(|member| owner(os, config, &member.path)).collect();
     let mut drawn = owners.iter().flatten().map(|(drawn, _)| *drawn);
     let array = drawn.next()?;
+    // Labels of two arrays: sorting would mix them.
     if drawn.any(|other| other != array) {
         return None;
     }
     let mut places: Vec<Option<usize>> = vec![None; config.members];
     for (at, owner) in owners.iter().enumerate() {
         let Some((_, dev)) = *owner else { continue };
+        // Two files claim the same place, so nobody can tell which is right.
         if places.get_mut(dev)?.replace(at).is_some() {
             return None;
         }
@@ -55,6 +60,7 @@ pub(super) fn in_order(os: &dyn OsInterface, config: &FilesConfig) -> Option<Fil
     }
     let mut others = others.into_iter();
     let places: Vec<usize> = places.into_iter().map(|place| place.or_else(|| others.next())).collect::<Option<_>>()?;
+    // The order is as given, so the first error stands.
     if places.iter().enumerate().all(|(dev, at)| dev == *at) {
         return None;
     }

@@ -16,13 +16,17 @@ use crate::files::io::os::OsInterface;
 use crate::files::io::sectors;
 use crate::files::layout::{intents, journal};
 
-/// Whether there can be a new array in the place of an old one: all that is there of that is its own, nobody serves it, and
-/// what else is there of the new one is empty. Nothing is changed.
+/// Checks that there can be a new array in the place of an old one. Everything that is there of the old one
+/// must be its own, and unserved. What else is there of the new one must be empty. Changes nothing.
 pub(crate) fn check(os: &dyn OsInterface, old: &FilesConfig, new: &FilesConfig) -> Result<ExistingFiles, FilesError> {
     let mut parts: Vec<FileIdentity> = Vec::new();
     let mut add = |path: &Path, is_own: &dyn Fn(&dyn OsFile) -> bool| {
+        // Files that are gone already need not be given up.
         let Some(file) = there(os, path)? else { return Ok(()) };
+        // Locked, so that nobody serves the array while it is given up.
         lock(&*file, path)?;
+        // A path may name another's file by now; removing that would lose data of
+        // somebody else.
         if !is_own(&*file) {
             return Err(FilesError::Foreign(path.to_owned()));
         }
@@ -38,11 +42,14 @@ pub(crate) fn check(os: &dyn OsInterface, old: &FilesConfig, new: &FilesConfig) 
     }
     let (mut names, mut files) = (BTreeSet::new(), FileIdentities::default());
     let mut is_part = |path: &Path| {
+        // Two devices of the new array with one path would overwrite each other.
         if !names.insert(path.to_owned()) {
             return Err(FilesError::Same(path.to_owned(), path.to_owned()));
         }
         let Some(file) = there(os, path)? else { return Ok(false) };
         let is_part = parts.contains(&files.add(&*file, path)?);
+        // What is no part of the old array must not exist: it would be lost without
+        // having been named.
         if is_part || os.is_block_device(path) { Ok(is_part) } else { Err(FilesError::Exists(path.to_owned())) }
     };
     let mut devices = DevSet::EMPTY;
@@ -54,6 +61,7 @@ pub(crate) fn check(os: &dyn OsInterface, old: &FilesConfig, new: &FilesConfig) 
     is_part(&new.intents)?;
     let nvram = new.own_nvram().map_or(Ok(false), is_part)?;
     let existing = ExistingFiles::GiveUp { devices, nvram };
+    // Last, since it reads the devices: cheaper refusals come first.
     check_devices(os, new, existing)?;
     Ok(existing)
 }

@@ -1,4 +1,4 @@
-//! What files hold before an array is served for the first time, or after a loss.
+//! Prepares files before an array is served for the first time, or after a loss.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -25,6 +25,8 @@ use crate::nvram::RowSet;
 
 /// Has a device be none of an array that is overwritten, durably.
 pub(super) fn forget(os: &dyn OsInterface, file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<()> {
+    // A block device cannot be shortened, so its label and all behind it are made
+    // zeros.
     if os.is_block_device(&config.devices[dev].path) {
         let from = config.label_offset(dev);
         file.write_all_at(&AlignedBuffer::zeroed((config.own_end(dev) - from) as usize), from)?;
@@ -39,6 +41,7 @@ pub(super) fn forget(os: &dyn OsInterface, file: &dyn OsFile, config: &FilesConf
 
 /// Has there be no NVRAM on a block device, where it begins there; not durable yet.
 pub(super) fn forget_nvram(file: &dyn OsFile, config: &FilesConfig, from: u64) -> io::Result<()> {
+    // Both headers: with either of them the NVRAM would still be found.
     file.write_all_at(&[0; SECTOR], from)?;
     file.write_all_at(&[0; SECTOR], from + config.journal_layout().second_header())
 }
@@ -51,6 +54,7 @@ pub(super) fn make_intents(
     open: &RowSet,
     count: (u32, EventCount, &[u32; MAX_DEVICES]),
 ) -> Result<(IntentsFile, MemberRoster), FilesError> {
+    // Emptied first, so that what an earlier array left is not read as intents.
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
     fill(&*file, &config.intents, intents::bytes(config.rows))?;
     let made = IntentsFile::create(file, origin, config.rows, open, count);
@@ -81,6 +85,8 @@ pub(crate) fn make_anew(
     if file.capacity()?.is_some() {
         empty(os, file, config, dev, &mut |_| ControlFlow::Continue(()))?;
     } else {
+        // Shortened to nothing, then made long: the file system gives zeros without
+        // writing them.
         file.set_len(0)?;
         file.set_len(config.file_bytes(dev))?;
     }
@@ -88,12 +94,15 @@ pub(crate) fn make_anew(
         // If this is cut short the file is empty, or long enough for a label and all behind it.
         file.sync_all(SyncPoint::CreateDevice)?;
     }
+    // The label last: with it the device is the array's, whatever is in front of
+    // it.
     label::write(file, config, dev, stamp)?;
     file.sync_all(SyncPoint::CreateDevice)
 }
 
 /// Makes a file as long as this, of zeros.
 pub(super) fn clear(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), FilesError> {
+    // As above: this way old content cannot be read back.
     let cleared = file.set_len(0).and_then(|()| file.set_len(bytes));
     cleared.map_err(FilesError::io(path, "set its size"))
 }
@@ -124,9 +133,11 @@ pub(super) fn empty(
     let DeviceConfig { path, offset, options, .. } = &config.devices[dev];
     let direct = || {
         if !options.direct {
+            // Direct I/O keeps the zeros out of the page cache.
             return Ok(None);
         }
         let beside = os.open(path, PathPresence::Beside)?;
+        // The path may name another device by now.
         if beside.identity()? != file.identity()? {
             return Err(io::Error::other("there is another device now"));
         }

@@ -41,9 +41,12 @@ pub(crate) fn resynchronise(
     config: &FilesConfig,
     accepted: AcceptedLosses,
 ) -> Result<OpenedArray, FilesError> {
+    // Without a spare place there is one way only.
     let Some(spare) = config.spare() else { return make_good(os, config, accepted, None) };
     let why = match why_home_is_lost(os, config)? {
         Some(why) => why,
+        // The device may answer and fail later; only then its NVRAM is given up for
+        // the spare place.
         None => match make_good(os, config, accepted, None) {
             Err(error) => failed_home(config, error)?,
             opened => return opened,
@@ -75,12 +78,14 @@ fn make_good(
         lost.push(config.nvram_path().to_owned());
     }
     let why_unread = why_unread(os, config)?;
+    // With the home lost there is no NVRAM by which the intents could be mended.
     let mended = why_unread.as_ref().filter(|_| home.is_none());
     let mended = mended.map(|why| mend_intents(os, config, why)).transpose()?.flatten();
     if why_unread.is_some() && mended.is_none() {
         lost.push(config.intents.clone());
     }
     let (mut behind, mut damaged) = (None, None);
+    // Nothing is missing, so the array may just open, and nothing has to be lost.
     if lost.is_empty() {
         match open(os, config) {
             Ok(opened) if mended.is_some() => return Ok(OpenedArray { damaged: mended, ..opened }),
@@ -105,6 +110,7 @@ fn make_good(
         } else if config.home() == Some(dev) {
             open_home(os, config, dev, &mut files)?
         } else {
+            // Cache devices are made anew anyway, so their size does not matter.
             open_device(os, config, dev, (&mut files, &mut sizes), (dev >= config.members, false))?
         });
     }
@@ -119,6 +125,8 @@ fn make_good(
             found = Some(newest);
         }
     }
+    // Without marks all rows would have to be made consistent from nothing: nobody
+    // knows the array's condition.
     let Some(BitmapCopy { sequence, head: before, rows, marks }) = found else {
         return Err(FilesError::NoMarks(first_lost));
     };
@@ -126,12 +134,16 @@ fn make_good(
     let counts = member_counts(config, origin, &before.generations, &devices);
     let count = counts.iter().copied().max().unwrap_or(EventCount::settled(1));
     let is_degraded = counts.len() < config.members || !before.condition.unfilled.is_empty();
+    // A member older than the count before is an older copy: with it the array
+    // would be of two times.
     let is_mixed = counts.iter().any(|other| other.to < count.from);
     // Of what time a mixed array is nobody can tell. A degraded one may lose what the newer file, which may be brought back,
     // would have told.
     if let Some(error) = behind.take_if(|_| is_mixed || is_degraded && !accepted.notes) {
         return Err(error);
     }
+    // Both kinds of loss have to be accepted by the user: data that was in the
+    // NVRAM alone, and knowledge of lost pages.
     let (data, notes) = (before.holds && !accepted.data, before.condition.losses && !accepted.notes);
     if data || notes {
         return Err(behind.or(damaged).unwrap_or(FilesError::LostForGood { path: first_lost, data, notes }));
@@ -151,6 +163,8 @@ fn make_good(
     let mut generations = before.generations;
     for (dev, device) in devices.iter_mut().enumerate() {
         if config.home() == Some(dev) {
+            // The next odd generation: no file has it, so an older copy of the
+            // device is a stranger.
             generations[dev] = generations[dev].wrapping_add(if generations[dev] % 2 == 1 { 2 } else { 1 });
             let stamp = LabelStamp { origin, generation: generations[dev], count };
             make_home(os, config, dev, device, &mut files, stamp)?;
@@ -162,6 +176,8 @@ fn make_good(
             && generations[dev] % 2 == 1
             && label::drawn_of(&**file, config, dev) == Some(origin.drawn)
         {
+            // A cache's device of this array holds pages that are not known to be
+            // right any more.
             generations[dev] = generations[dev].wrapping_add(2);
             if let Err(error) =
                 make_anew(os, &**file, config, dev, LabelStamp { origin, generation: generations[dev], count })
@@ -173,12 +189,14 @@ fn make_good(
                 Ok(generation) => generations[dev] = generation,
                 Err(error) => *device = Err(error),
             }
+            // A member that is behind has missed writes that the marks do not tell.
             if let Ok(file) = device
                 && dev < config.members
                 && let Err(error) = check_follows(&**file, config, origin, dev, count)
             {
                 *device = Err(error);
             } else if device.is_ok() && before.condition.unfilled.contains(Dev(dev as u8)) {
+                // How far it was filled was noted in the NVRAM, which is lost.
                 let text = "it was being filled, and how far is lost; put it in its own place again, to be filled from the beginning";
                 *device = Err(io::Error::other(text));
             }
@@ -187,6 +205,7 @@ fn make_good(
             // The cache's content is not known any more, whoever brings it back.
             generations[dev] = (generations[dev] | 1).wrapping_add(1);
         }
+        // Its path may be used by another file from here on.
         if device.is_err() {
             files.forget(path);
         }
@@ -215,6 +234,8 @@ fn make_good(
     let intents_file = made(&config.intents)?;
     let guard = nvram_file.home.as_ref().map_or(&nvram_file.file, |_| &intents_file).clone();
     let intents_identity = files.add(&*intents_file, &config.intents)?;
+    // One more than any before, so that the lost files are known as older if they
+    // come back.
     let epoch = before.epoch + 1;
     let intents_file = Arc::new(StateFile::new(intents_file));
     let roster_file = Arc::clone(&intents_file);
@@ -222,7 +243,10 @@ fn make_good(
     let nvram = make_nvram(nvram_file.file, config, (ArrayEpoch { drawn: origin.drawn, epoch }, count.from))?;
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &*device.path);
     sync_folders(os, there.chain([&*config.intents, config.nvram_path()]), SyncPoint::CreateFolder)?;
+    // Rows stay marked until they are consistent, however often the start is
+    // interrupted.
     let new = WriteIntentBitmap::new(config, &head(origin, &generations, epoch, before.condition), &rows, sequence + 1);
+    // The NVRAM was made with `from`, so every file has a count in common with it.
     let begins = EventCount { from: count.from, to: count.to + 1 };
     announce(config, begins, (&roster_file, &mut roster), &mut devices)?;
     mark_all(&mut devices, config, &new);

@@ -1,4 +1,4 @@
-//! What stands in a lost device's place.
+//! Prepares the file that takes a lost device's place.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,6 +64,8 @@ pub(crate) fn label_successor(
             (marked, SyncPoint::Successor)
         }
     };
+    // One sync makes the label durable together with all pages that were written
+    // before.
     labelled.and_then(|()| file.sync_all(at)).map_err(FilesError::io(path, "make it durable"))?;
     sync_folder(os, folder(path), SyncPoint::ReplaceFolder)
 }
@@ -75,6 +77,7 @@ pub(crate) fn open_beside(
     known: Option<FileIdentity>,
 ) -> Result<Arc<dyn OsFile>, FilesError> {
     let file = os.open(path, PathPresence::Beside).map_err(FilesError::io(path, OPEN))?;
+    // The path may name another file by now, whose pages must not be written.
     if Some(identity(&*file, path)?) == known {
         return Ok(file);
     }
@@ -95,6 +98,7 @@ pub(crate) fn open_replacement(
     let bytes = config.file_bytes(dev);
     let no_room = FilesError::io(path, "find room for all that it will hold");
     let (file, is_new) = match open_file(os, path)? {
+        // An empty file is a new one whose making was cut short.
         Ok(file) if is_unfinished(&*file, path)? => (file, false),
         Ok(file) => {
             let identity = identity(&*file, path)?;
@@ -107,6 +111,7 @@ pub(crate) fn open_replacement(
             if !existing.loses(dev) {
                 check_unneeded(&*file, config, place, path)?;
             }
+            // Room is reserved now, so that filling does not fail near its end.
             if capacity(&*file, path)?.is_none() {
                 file.reserve(bytes).map_err(no_room)?;
             }
@@ -124,6 +129,8 @@ pub(crate) fn open_replacement(
         .and_then(|()| file.sync_all(SyncPoint::ReplaceDevice).map_err(FilesError::io(path, "make its size durable")));
     if let Err(error) = made {
         // The room that there was is given back; nobody asks whether that went well.
+        // A file that was there keeps existing, empty as it was found or
+        // unfinished.
         drop(if is_new { os.remove(path) } else { file.set_len(0) });
         return Err(error);
     }
@@ -167,9 +174,11 @@ fn check_unneeded(
     place: &ReplacedPlace,
     path: &Path,
 ) -> Result<(), FilesError> {
+    // Without a label it must hold nothing at all.
     let Some((owner, number)) = label::owner_of(file, config, place.dev) else {
         return check_nothing(file, config, place.dev, path);
     };
+    // The device's own earlier content may be overwritten; it is filled anew.
     if owner == place.origin && number as usize == place.dev {
         return Ok(());
     }
@@ -193,6 +202,8 @@ pub(crate) fn go_direct(
         return Ok(None);
     }
     let (file, page, first) = (Arc::clone(file), config.shape.page_bytes(), config.devices[dev].offset);
+    // Asking for direct I/O may hang with the device, so it has the patience of all
+    // such calls.
     patiently(os, path, config.patience, move |_| Ok(Some(file.set_direct(page, first))))
 }
 
@@ -215,6 +226,7 @@ pub(crate) fn label_replacement(
     dev: usize,
     path: &Path,
 ) -> Result<(), FilesError> {
+    // Label and content are durable before the name is.
     let labelled = label::write(file, config, dev, stamp);
     let durable = labelled.and_then(|()| file.sync_all(SyncPoint::ReplaceDevice));
     durable.map_err(FilesError::io(path, "make it durable"))?;

@@ -1,4 +1,4 @@
-//! The spare place of an NVRAM that lies on a cache's device: whether it lies there by now, and how it is made.
+//! Finds and makes the spare place of an NVRAM that lies on a cache's device.
 
 use std::io;
 use std::path::Path;
@@ -35,6 +35,8 @@ pub(crate) fn open_spare(
         open_nvram_device(os, config, path)?
     } else if let Some(file) = there(os, path)? {
         lock(&*file, path)?;
+        // Another's file at that path must not be overwritten by a move that nobody
+        // watches.
         if !is_own(&*file, config, path)? {
             return Err(FilesError::Exists(path.to_owned()));
         }
@@ -51,6 +53,8 @@ pub(crate) fn open_spare(
 /// Returns true if a file is an NVRAM of the array's, or was to become one.
 fn is_own(file: &dyn OsFile, config: &FilesConfig, path: &Path) -> Result<bool, FilesError> {
     let length = length(file, path)?;
+    // A move that was cut short leaves an empty file, or one of zeros of the right
+    // length.
     if length == 0 {
         return Ok(true);
     }
@@ -73,15 +77,20 @@ pub(crate) fn spare_file(os: &dyn OsInterface, config: &FilesConfig) -> Result<O
 /// the same time. What an earlier move has left is of another. Without a roster the members' marks tell.
 pub(crate) fn in_spare_place(os: &dyn OsInterface, config: &FilesConfig) -> Result<Option<FilesConfig>, FilesError> {
     let (Some(path), Some(file)) = (config.spare(), spare_file(os, config)?) else { return Ok(None) };
+    // A damaged file in the spare place is not the current NVRAM; the device is
+    // asked then.
     let Ok(header) = read_headers(&*file, path, length(&*file, path)?, &config.journal_layout()) else {
         return Ok(None);
     };
     let drawn = header.epoch.drawn;
+    // The roster is the one place that says which epoch counts.
     let is_current = if let Some(roster) = read_roster(os, config)? {
         roster.origin().drawn == drawn
             && roster.epoch() == header.epoch.epoch
             && roster.event_count().is_of(header.bounds.event_count)
     } else {
+        // Members are asked by a second opening, since their locks are not taken
+        // yet.
         let members = config.devices.iter().take(config.members);
         let mut members: Vec<_> = members.map(|member| os.open(&member.path, PathPresence::Beside)).collect();
         newest_marks(&mut members, config, drawn)?.is_some_and(|marks| marks.head.epoch == header.epoch.epoch)
@@ -113,6 +122,8 @@ pub(crate) fn why_home_is_lost(os: &dyn OsInterface, config: &FilesConfig) -> Re
     }
     let Some(drawn) = label::drawn_of(&*file, config, dev) else { return why_no_device(&*file, config, dev, path) };
     let roster = read_roster(os, config)?;
+    // The label alone says that it is the array's. Only the roster knows whether
+    // the array went on without it.
     let Some(roster) = roster.filter(|roster| roster.origin().drawn == drawn && roster.has_left(dev)) else {
         return Ok(None);
     };
@@ -127,6 +138,8 @@ fn why_no_device(
     dev: usize,
     path: &Path,
 ) -> Result<Option<io::Error>, FilesError> {
+    // An empty device can become the home; a whole label of another is refused
+    // elsewhere.
     if is_unfinished(file, path)? || label::is_whole(file, config, dev) {
         return Ok(None);
     }
@@ -152,6 +165,8 @@ pub(crate) fn failed_home(config: &FilesConfig, error: FilesError) -> Result<io:
 
 /// Returns true if an error says that a device, or something on it, cannot be read or written.
 fn is_of_device(error: &io::Error) -> bool {
+    // Errors of the device, or of the file system on it. Others, such as
+    // permissions, are no loss.
     matches!(
         Errno::from_io_error(error),
         Some(

@@ -1,4 +1,4 @@
-//! Whether what is there has room for what an array puts on it, and holds nothing that must stay.
+//! Checks that existing files have room for what an array puts on them, and hold nothing that must stay.
 
 use std::io;
 use std::ops::Range;
@@ -16,7 +16,12 @@ use crate::files::io::os::{OsInterface, PathPresence};
 use crate::files::layout::OWN_MARK;
 use crate::files::nvram::region::FileRegion;
 
-/// Whether the devices that are there, and stay, have room for what a new array has on them, and nothing that must stay.
+/// Checks that the devices that are there, and stay, have room for what a new array has on them, and hold
+/// nothing that must stay.
+///
+/// # Errors
+///
+/// If one has not, is in use, or cannot be read.
 pub(crate) fn check_devices(
     os: &dyn OsInterface,
     config: &FilesConfig,
@@ -24,6 +29,7 @@ pub(crate) fn check_devices(
 ) -> Result<(), FilesError> {
     for (dev, device) in config.devices.iter().enumerate() {
         let keeps = existing.keeps(dev);
+        // A new regular file holds nothing, so there is nothing to be asked.
         if !keeps && !os.is_block_device(&device.path) {
             continue;
         }
@@ -64,13 +70,15 @@ pub(super) fn check_blocks(file: &dyn OsFile, config: &FilesConfig, dev: usize, 
 }
 
 /// Sets the bytes at the beginning and the end of a device that are looked at.
+// One mebibyte covers partition tables and the superblocks of the usual file
+// systems at both ends.
 const LOOKED_AT: u64 = 1 << 20;
 /// Counts the places of a regular file between these that are looked at as well.
 const SAMPLES: u64 = 64;
 /// Sets the bytes of each.
 const SAMPLE: u64 = 4096;
 
-/// Whether a block device has room for what a device holds, and nothing that must stay.
+/// Checks that a block device has room for what a device holds, and holds nothing that must stay.
 fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: ExistingFiles) -> Result<(), FilesError> {
     let path = &config.devices[dev].path;
     check_size(file, config, dev, path)?;
@@ -87,7 +95,7 @@ pub(super) fn check_nothing(
     check_nothing_but(file, config, dev, path, 0..0)
 }
 
-/// Whether a device of the array's holds nothing that must stay, beside what is there.
+/// Checks that a device of the array's holds nothing that must stay, except within `but`.
 pub(crate) fn check_nothing_but(
     file: &dyn OsFile,
     config: &FilesConfig,
@@ -96,6 +104,8 @@ pub(crate) fn check_nothing_but(
     but: Range<u64>,
 ) -> Result<(), FilesError> {
     let bytes = check_size(file, config, dev, path)?;
+    // A regular file may hold data anywhere, unlike a device with a file system;
+    // samples cost 64 small reads.
     if capacity(file, path)?.is_none() {
         let samples = (0..SAMPLES).map(|nth| bytes / SAMPLE * nth / SAMPLES * SAMPLE);
         check_zeros(file, path, (bytes, SAMPLE), samples, but.clone())?;
@@ -128,6 +138,8 @@ fn clear_places(
     own: Range<u64>,
 ) -> io::Result<()> {
     let looked_at = LOOKED_AT.min(length);
+    // Near the end of a small device the last places overlap; each is kept within
+    // it.
     for from in places.into_iter().map(|place| place.min(length - looked_at)) {
         let (from, end) = (from.max(own.start), (from + looked_at).min(own.end));
         if from < end {
@@ -137,7 +149,7 @@ fn clear_places(
     Ok(())
 }
 
-/// Whether a block device for the NVRAM alone holds nothing that must stay.
+/// Checks that a block device for the NVRAM alone holds nothing that must stay.
 pub(crate) fn check_ends(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
     let capacity = capacity(file, path)?.unwrap_or(0);
     check_zeros(file, path, (capacity, LOOKED_AT), [0, capacity], 0..0)
@@ -157,6 +169,8 @@ fn check_zeros(
         let mut bytes = vec![0; looked_at as usize];
         file.read_exact_at(&mut bytes, from).map_err(FilesError::io(path, "read from it"))?;
         let mut found = (from..).zip(&bytes).filter(|(_, byte)| **byte != 0);
+        // The first byte that is not zero is named, so that the user can look at
+        // it.
         if let Some((at, _)) = found.find(|(at, _)| !but.contains(at)) {
             let block = capacity(file, path)?.is_some();
             return Err(FilesError::CarriesData { path: path.to_owned(), at, block });
@@ -165,8 +179,8 @@ fn check_zeros(
     Ok(())
 }
 
-/// Whether a device that keeps its pages has them all, and a place behind them where its label can go: zeros, an earlier
-/// label, or the end of its file.
+/// Checks that a device that keeps its pages has them all. Behind them there must be a place for its label:
+/// zeros, an earlier label, or the end of its file.
 fn check_room(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
     let path = &config.devices[dev].path;
     let capacity = capacity(file, path)?;
@@ -185,6 +199,8 @@ fn check_room(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(),
     match places.find(|(at, byte)| **byte != 0 && !earlier.contains(at)) {
         None => Ok(()),
         Some((at, _)) => {
+            // Only a leftover of destage's own may be removed by the command that
+            // the error suggests.
             let is_ours = bytes.windows(OWN_MARK.len()).any(|word| word == OWN_MARK);
             let named = path.display();
             let command = match capacity {
