@@ -70,6 +70,8 @@ fn checksum(copy: &[u8]) -> u32 {
 /// Returns the newer list of both places; none if no copy can be read.
 pub(crate) fn decode(places: &[u8], origin: ArrayOrigin, dev: usize, rows: u64) -> Option<BadPageList> {
     let place_bytes = places.len() / 2;
+    // Devices with small pages have no room beside the count, so nothing can be
+    // listed there.
     if capacity(place_bytes as u64) == 0 {
         return Some(BadPageList::default());
     }
@@ -81,12 +83,15 @@ pub(crate) fn decode(places: &[u8], origin: ArrayOrigin, dev: usize, rows: u64) 
 
 /// Reads a copy; none if it was cut or is damaged.
 fn read(copy: &[u8], number: u64, origin: ArrayOrigin, dev: usize, rows: u64) -> Option<BadPageList> {
+    // Files of arrays that never had a list hold zeros, and are right.
     if copy.iter().all(|byte| *byte == 0) {
         return Some(BadPageList::default());
     }
     let u32_at = |at: usize| u32::from_le_bytes(copy[at..at + 4].try_into().expect("four bytes"));
     let u64_at = |at: usize| u64::from_le_bytes(copy[at..at + 8].try_into().expect("eight bytes"));
     let (sequence, count) = (u64_at(32), u32_at(40) as usize);
+    // A copy that fails any check is torn, damaged or another array's; the other
+    // copy counts then.
     let is_its_own = copy[..8] == MAGIC
         && u32_at(CRC) == checksum(copy)
         && u32_at(8) == VERSION
@@ -99,6 +104,7 @@ fn read(copy: &[u8], number: u64, origin: ArrayOrigin, dev: usize, rows: u64) ->
         return None;
     }
     let listed: Vec<u64> = (0..count).map(|nth| u64_at(HEAD + 8 * nth)).collect();
+    // Rows ascend, so a list has one encoding and duplicates are damage.
     let is_ascending = listed.is_sorted_by(|one, next| one < next) && listed.last().is_none_or(|last| *last < rows);
     let ends = copy[HEAD + 8 * count..].iter().all(|byte| *byte == 0);
     (is_ascending && ends).then(|| BadPageList { sequence, rows: listed.into_iter().collect() })

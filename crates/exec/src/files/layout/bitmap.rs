@@ -32,20 +32,21 @@ use crate::nvram::RowSet;
 
 const MAGIC: [u8; 8] = *b"dstgMARK";
 const VERSION: u32 = 1;
-/// Where the generations begin and end.
+/// Locates the generations.
 const GENERATIONS: Range<usize> = 80..336;
-/// Where the checksum is.
+/// Locates the checksum.
 const CRC: usize = 508;
-/// Where the bits begin.
+/// Locates the bits.
 const BITS: usize = SECTOR;
 /// Marks at most: with what is before them they are one page of 4 KiB.
+// One write of 4 KiB per copy; with more rows each mark stands for more of them.
 const MOST: u64 = (4096 - BITS as u64) * 8;
 /// The NVRAM may hold what is nowhere else.
 const HOLDS: u32 = 1;
 /// The NVRAM has notes of pages that are lost.
 const NOTES: u32 = 2;
 
-/// How many marks there are, and of how many rows.
+/// Describes the number of marks and the rows of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BitmapLayout {
     rows: u64,
@@ -86,16 +87,16 @@ impl BitmapLayout {
     }
 }
 
-/// What a copy says beside its marks.
+/// Holds what a copy says beside its marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BitmapHead {
     /// Of all arrays.
     pub(crate) drawn: [u8; 16],
-    /// How often the NVRAM and the intents were made anew.
+    /// Counts how often the NVRAM and the intents were made anew.
     pub(crate) epoch: u32,
-    /// Whether the NVRAM may hold what is nowhere else.
+    /// Is true if the NVRAM may hold the only copy of something.
     pub(crate) holds: bool,
-    /// What the controller says of the array.
+    /// Holds the condition of the array, as the controller reports it.
     pub(crate) condition: Condition,
     /// The files' generations.
     pub(crate) generations: [u32; MAX_DEVICES],
@@ -104,20 +105,21 @@ pub(crate) struct BitmapHead {
 /// A copy that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BitmapCopy {
-    /// Its number.
+    /// Is its sequence number.
     pub(crate) sequence: u64,
-    /// What it says.
+    /// Holds what it says beside the marks.
     pub(crate) head: BitmapHead,
     /// The rows of its marks.
     pub(crate) rows: RowSet,
-    /// How many marks these are.
+    /// Counts these marks.
     pub(crate) marks: u64,
 }
 
 impl BitmapCopy {
-    /// Whether another copy was written later. Of two with one number, which different starts may have written that were
-    /// cut short, that counts which knows of more losses.
+    /// Returns true if another copy was written later. Of two with one number the one that knows of more losses
+    /// counts: different interrupted starts may have written them.
     pub(crate) fn is_before(&self, other: &Self) -> bool {
+        // Generations only grow, so their sum tells which copy knows of more.
         let known = |found: &Self| found.head.generations.iter().map(|one| u64::from(*one)).sum::<u64>();
         (self.sequence, known(self)) < (other.sequence, known(other))
     }
@@ -125,6 +127,8 @@ impl BitmapCopy {
 
 /// Writes a copy with this number to `into`.
 pub(crate) fn encode(layout: BitmapLayout, sequence: u64, head: &BitmapHead, bits: &[u8], into: &mut [u8]) {
+    // Unused bytes are zero, so that a later version can use them and this one
+    // refuses it.
     into.fill(0);
     let flags = if head.holds { HOLDS } else { 0 } | if head.condition.losses { NOTES } else { 0 };
     put(into, 0, &MAGIC);
@@ -158,6 +162,7 @@ pub(crate) fn decode(
 ) -> Result<Option<BitmapCopy>, FilesError> {
     let sector: &SectorBuffer = copy[..SECTOR].try_into().expect("a copy is longer than a sector");
     let reader = SectorReader::new(path, offset, sector);
+    // A torn copy is no error: the other one counts. What is whole and wrong is.
     if sector[..8] != MAGIC || reader.u32(CRC) != checksum(copy) {
         return Ok(None);
     }
@@ -186,6 +191,7 @@ pub(crate) fn decode(
     let (mut rows, mut count) = (RowSet::default(), 0);
     for (at, byte) in copy[BITS..].iter().enumerate().filter(|(_, byte)| **byte != 0) {
         for mark in (0..8).filter(|bit| byte >> bit & 1 != 0).map(|bit| at as u64 * 8 + bit) {
+            // A bit behind the last mark cannot have been written by this layout.
             if mark >= marks {
                 return Err(reader.wrong("the bit of a mark", BITS + at, mark, format!("below {marks}")));
             }

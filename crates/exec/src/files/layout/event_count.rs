@@ -77,6 +77,7 @@ pub(crate) const fn place_bytes(page_bytes: u64) -> u64 {
 
 /// Encodes one of them.
 pub(crate) fn encode(page_bytes: u64, drawn: [u8; 16], dev: usize, count: EventCount) -> AlignedBuffer {
+    // At least a sector, so that a torn write leaves the other place untouched.
     let mut place = AlignedBuffer::zeroed(place_bytes(page_bytes) as usize);
     put(&mut place, 0, &MAGIC);
     put(&mut place, 8, &VERSION.to_le_bytes());
@@ -91,6 +92,7 @@ pub(crate) fn encode(page_bytes: u64, drawn: [u8; 16], dev: usize, count: EventC
 
 /// Returns the newer count of both pages, and which of them has it; none if neither has one, or both are damaged.
 pub(crate) fn decode(pages: &[u8], origin: ArrayOrigin, dev: usize) -> Option<(EventCount, u64)> {
+    // The newer count is the larger one; of damaged places the other one counts.
     let found = pages.chunks_exact(pages.len() / 2).zip(0..);
     found.filter_map(|(page, place)| Some((read(&page[..RECORD], origin, dev)?, place))).max()
 }

@@ -40,9 +40,9 @@ use crate::nvram::RowSet;
 
 pub(crate) const MAGIC: [u8; 8] = *b"dstgINTS";
 const VERSION: u32 = 4;
-/// Where the bits of a sector begin.
+/// Locates the first bit of a sector.
 const BITS: usize = 8;
-/// Where they end.
+/// Locates the end of the bits.
 const BITS_END: usize = 504;
 /// Rows of a sector.
 const ROWS: u64 = ((BITS_END - BITS) * 8) as u64;
@@ -101,6 +101,7 @@ pub(crate) fn read_roster(
 
 /// Returns true if this is a whole sector of a bitmap, with this number.
 pub(crate) fn is_bitmap(sector: &SectorBuffer, index: u64) -> bool {
+    // The index tells a sector at the wrong place from a right one.
     is_sealed(sector) && sector[..8] == index.to_le_bytes() && sector[BITS_END..BITS_END + 4] == [0; 4]
 }
 
@@ -114,11 +115,12 @@ pub(crate) struct IntentSectors {
 }
 
 impl IntentSectors {
-    /// Where they begin in the file.
+    /// Is the offset of the first of them in the file.
     pub(crate) const OFFSET: u64 = SECTOR as u64;
 
     /// Makes the sectors of these rows, of which none has an intent. They have no checksums so far.
     pub(crate) fn zeroed(rows: u64) -> Self {
+        // All sectors are in memory, so a change reads nothing.
         Self { rows, sectors: vec![[0; SECTOR]; rows.div_ceil(ROWS) as usize], dirty: Vec::new() }
     }
 
@@ -151,6 +153,8 @@ impl IntentSectors {
         for index in 0..self.sectors.len() as u64 {
             match self.rows_of(index, path) {
                 Ok(rows) => rows.into_iter().for_each(|row| open.set(Rows::new(row, 1), true)),
+                // Resynchronising a row that is consistent changes nothing, so a
+                // damaged sector costs time and no data.
                 Err(error) => {
                     damaged.push(error);
                     let (first, end) = (index * ROWS, ((index + 1) * ROWS).min(self.rows));
@@ -175,6 +179,7 @@ impl IntentSectors {
         reader.exactly("the number of a bitmap's sector", 0, reader.u64(0), index)?;
         reader.zeros(BITS_END)?;
         let mut rows = Vec::new();
+        // Most bytes are zero, so only others are looked at bit by bit.
         for (at, byte) in sector[BITS..BITS_END].iter().enumerate().filter(|(_, byte)| **byte != 0) {
             for bit in (0..8).filter(|bit| byte >> bit & 1 != 0) {
                 let row = index * ROWS + at as u64 * 8 + bit;
@@ -194,8 +199,12 @@ impl IntentSectors {
             let (index, at) = (row.0 / ROWS, row.0 % ROWS);
             let byte = &mut self.sectors[index as usize][BITS + (at / 8) as usize];
             let bit = 1 << (at % 8);
+            // A bit that does not change makes no sector dirty: a row that is
+            // written again costs no write.
             if (*byte & bit != 0) != to {
                 *byte ^= bit;
+                // Rows of one change are neighbours, so comparing with the last one
+                // removes most duplicates; the rest go when they are written.
                 if self.dirty.last() != Some(&index) {
                     self.dirty.push(index);
                 }
@@ -214,6 +223,7 @@ impl IntentSectors {
     pub(crate) fn sealed(&mut self) -> impl Iterator<Item = (u64, &[u8])> {
         self.unwritten();
         self.dirty.iter().for_each(|index| seal(&mut self.sectors[*index as usize]));
+        // Neighbouring sectors leave in one write.
         let neighbours = self.dirty.chunk_by(|index, next| index + 1 == *next);
         neighbours.map(|indices| {
             let sectors = &self.sectors[indices[0] as usize..][..indices.len()];

@@ -37,16 +37,18 @@ use super::record::{SlotLimits, sectors, table_bytes};
 use super::sectors::{SECTOR, SectorBuffer, SectorReader, is_sealed, put, seal};
 use crate::files::error::FilesError;
 
-/// What the file begins with.
+/// Begins the file.
 pub(crate) const MAGIC: [u8; 8] = *b"dstgNVRM";
 const VERSION: u32 = 7;
 /// Sectors for what is not needed any more, at most: 64 MiB.
+// Room for dead records lets cleaning wait until much is dead.
 const MOST_ROOM: u64 = 131_072;
 
 /// No ring comes so far.
+// Far enough that arithmetic on places never overflows.
 const MOST_PLACES: u64 = 1 << 62;
 
-/// What the settings of an array say of the file.
+/// Describes the file by the settings of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JournalLayout {
     /// Number of the array.
@@ -68,7 +70,7 @@ pub(crate) struct ArrayEpoch {
     pub(crate) epoch: u32,
 }
 
-/// Which records count.
+/// Tells which records count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordBounds {
     /// Place of the first one.
@@ -84,6 +86,8 @@ pub(crate) struct RecordBounds {
     pub(crate) seal: u64,
 }
 
+// No number in the headers ever becomes smaller, so any smaller one means the older
+// header.
 impl RecordBounds {
     /// Tells whether these were written before others of the same file.
     const fn is_before(&self, other: &Self) -> bool {
@@ -156,8 +160,10 @@ impl JournalLayout {
         (1 + self.ring()) * SECTOR as u64
     }
 
-    /// Where the sector at this place is in the file.
+    /// Returns the offset in the file of the sector at this place.
     pub(crate) const fn offset(&self, place: u64) -> u64 {
+        // A place never comes twice, so it is sequence number and check at once;
+        // only its remainder is a position.
         (1 + place % self.ring()) * SECTOR as u64
     }
 
@@ -192,11 +198,15 @@ impl JournalLayout {
         let second_offset = self.second_header();
         let found = match (self.decode(path, 0, first), self.decode(path, second_offset, second)) {
             (Ok(one), Ok(other)) if one.0 == other.0 && one.1.is_before(&other.1) => other.into(),
+            // Of two whole headers the newer counts. A crash between their writes
+            // leaves the first one old.
             (Ok(one), Ok(_)) => one.into(),
             // A file of which nothing but the first was durable when the power failed has zeros there.
             (Ok(one), Err(damaged)) => {
                 FoundHeader { damaged: Some(damaged).filter(|_| *second != [0; SECTOR]), ..one.into() }
             }
+            // The first header says whether there is an NVRAM at all. Only damage
+            // of it lets the second one speak.
             (Err(damaged), Ok(other)) if !is_sealed(first) => FoundHeader { damaged: Some(damaged), ..other.into() },
             (Err(error), _) => return Err(error),
         };
@@ -212,12 +222,15 @@ impl JournalLayout {
     ) -> Result<(ArrayEpoch, RecordBounds), FilesError> {
         let reader = SectorReader::new(path, offset, sector);
         reader.magic(MAGIC)?;
+        // An older format is named as such, since the user can act on that.
         if is_sealed(sector) && reader.u32(8) < VERSION {
             return Err(FilesError::OlderNvram { path: path.to_owned(), found: reader.u32(8), expected: VERSION });
         }
         reader.exactly("the version", 8, reader.u32(8), VERSION)?;
         reader.crc("the header's CRC-32C")?;
         reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
+        // Settings are compared one by one, so that the error names the one that
+        // differs.
         reader.setting("array", "the array's number", 16, reader.u64(16), self.array)?;
         reader.setting("page-bytes", "the page's size", 24, reader.u32(24), self.page_bytes)?;
         reader.setting("nv-slots", "the number of slots", 28, reader.u32(28), self.slots)?;
@@ -242,6 +255,7 @@ impl JournalLayout {
                 format_args!("at most {MOST_PLACES}"),
             ));
         }
+        // More than one round behind the first record would overwrite it.
         let furthest = bounds.tail + self.ring();
         if !(bounds.tail..=furthest).contains(&bounds.sealed) {
             let expected = format_args!("{} to {furthest}", bounds.tail);

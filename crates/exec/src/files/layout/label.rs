@@ -1,13 +1,13 @@
-//! Which file is which: a label behind the pages of each device's file, and the roster that says
-//! which label each must have.
+//! Lays out labels, which identify files: a label behind the pages of each device's file, and the roster that says
+//! which label each file must have.
 //!
-//! A file is written into the array's place by its label once, when the array is made or the file
-//! replaces another; it never changes. The roster, in the header of the intents, has a generation
-//! for each device: an odd one names a file, an even one says that there is none. It becomes even when
-//! the device fails and when its file is not there at a start, so that a file that has missed writes is
-//! told from the one that has not, though both answer. A file that takes a device's place is named once
-//! something durable says that what the device held is lost: until then a start must not find the file,
-//! and take what is in it for that.
+//! A label is written once, when the array is made or the file replaces another; it never changes. The roster, in
+//! the header of the intents, has a generation for each device. An odd one names a file, an even one says that there
+//! is none. It becomes even when the device fails, and when its file is not there at a start. So a file that has
+//! missed writes is told from one that has not, though both answer.
+//!
+//! A file that takes a device's place is named once something durable says that the device's content is lost. Until
+//! then a start must not find the file and take its content for the device's.
 //!
 //! ```text
 //! label, at the next multiple of 512 behind the pages
@@ -38,11 +38,11 @@ use super::sectors::{SECTOR, SectorBuffer, SectorReader, is_sealed, put, seal};
 use crate::files::config::MAX_ABOUT_BYTES;
 use crate::files::error::FilesError;
 
-/// What a label begins with.
+/// Begins a label.
 pub(crate) const MAGIC: [u8; 8] = *b"dstgMEMB";
 const VERSION: u32 = 4;
 
-/// What the files of an array have in common.
+/// Holds what the files of an array have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArrayOrigin {
     /// The caller's number of the array.
@@ -51,7 +51,7 @@ pub(crate) struct ArrayOrigin {
     pub(crate) drawn: [u8; 16],
 }
 
-/// Where a file whose pages end there has its label.
+/// Returns the offset of the label of a file whose pages end there.
 pub(crate) const fn offset(pages_end: u64) -> u64 {
     pages_end.next_multiple_of(SECTOR as u64)
 }
@@ -62,6 +62,7 @@ pub(crate) const fn bytes(about: &str) -> u64 {
 }
 
 /// Is the generation of a file that is given what a device holds, and is no device's until that is done. No roster has it.
+// Even, so that no roster can name it.
 pub(crate) const UNFILLED: u32 = 0;
 /// Stands in a label for no file whose place was taken.
 pub(crate) const NO_HEIR: u32 = 0;
@@ -93,6 +94,7 @@ pub(crate) fn encode_heir(about: &str, origin: ArrayOrigin, dev: usize, generati
 
 /// Returns true if this is the first sector of a label, of whatever array.
 pub(crate) fn is_whole(sector: &SectorBuffer) -> bool {
+    // Whole means sealed: a torn first sector is no label.
     sector[..8] == MAGIC && is_sealed(sector)
 }
 
@@ -116,6 +118,7 @@ pub(crate) fn bytes_of(sector: &SectorBuffer) -> u64 {
         return 0;
     }
     let about = u32::from_le_bytes(sector[44..48].try_into().expect("four bytes"));
+    // Bounded, so that a damaged length does not ask for gigabytes.
     SECTOR as u64 + u64::from(about).min(MAX_ABOUT_BYTES).next_multiple_of(SECTOR as u64)
 }
 
@@ -128,13 +131,13 @@ pub(crate) fn check_version(path: &Path, offset: u64, sector: &SectorBuffer) -> 
     reader.exactly("the label's version", 8, reader.u32(8), VERSION)
 }
 
-/// What the label of a device must say.
+/// Holds what the label of a device must say.
 pub(crate) struct ExpectedLabel<'a> {
     /// The device's file.
     pub(crate) path: &'a Path,
-    /// Where its label begins.
+    /// Is the offset of its label.
     pub(crate) offset: u64,
-    /// What the array is.
+    /// Describes the array, as the label must have it.
     pub(crate) about: &'a str,
     pub(crate) origin: ArrayOrigin,
     pub(crate) dev: usize,
@@ -144,7 +147,7 @@ pub(crate) struct ExpectedLabel<'a> {
     pub(crate) generation: u32,
 }
 
-/// What the first sector of a label says that the others are checked by.
+/// Holds what the first sector of a label says that the others are checked by.
 pub(crate) struct LabelHead {
     /// Bytes behind the first sector that say what the array is.
     pub(crate) about_bytes: usize,
@@ -158,6 +161,8 @@ impl ExpectedLabel<'_> {
     /// device is in the wrong place, which nobody meant; one of another version is not understood.
     pub(crate) fn head(&self, sector: &SectorBuffer) -> Result<io::Result<LabelHead>, FilesError> {
         let reader = SectorReader::new(self.path, self.offset, sector);
+        // A label that was never completed makes a device missing, since its file
+        // was being made.
         if let Err(error) = reader.magic(MAGIC).and_then(|()| reader.crc("the label's CRC-32C")) {
             return Ok(Err(none(&error.to_string())));
         }
@@ -171,6 +176,8 @@ impl ExpectedLabel<'_> {
             expected: format!("{} (put that back, or move this file away: then it counts as missing)", name(dev)),
         };
         let its_dev = reader.u32(12).min(255) as usize;
+        // A file of another array in this place is a mistake of the user, not a
+        // loss.
         if reader.u64(16) != origin.array || sector[24..40] != origin.drawn {
             return Err(other(format!("device {its_dev} of another array")));
         }
@@ -196,10 +203,14 @@ impl ExpectedLabel<'_> {
             return Err(another(self.path, &String::from_utf8_lossy(about), self.about));
         }
         let (found, generation) = (head.generation, self.generation);
+        // A roster that names the predecessor means the heir as well: the crash
+        // came between label and roster.
         let is_heir = generation % 2 == 1 && head.heir_of == generation && found == generation.wrapping_add(2);
         if found == generation || is_heir {
             return Ok(Ok(found));
         }
+        // A larger generation was written before the roster could name it; a
+        // smaller one was named once and left.
         let why = match found {
             UNFILLED => "it was to take a member's place, and was not filled to the end; destage replace begins again",
             _ if found > generation => "it was never named",
@@ -218,6 +229,7 @@ fn none(why: &str) -> io::Error {
 /// The error that an array is which is something else than it is opened as: the first line that tells them apart.
 fn another(path: &Path, found: &str, expected: &str) -> FilesError {
     let (mut found, mut expected) = (found.lines(), expected.lines());
+    // The first line that differs is what the user has to look at.
     loop {
         let (one, other) = (found.next(), expected.next());
         if one != other || one.is_none() {

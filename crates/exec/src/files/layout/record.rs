@@ -105,9 +105,13 @@ impl RecordTable {
         (self.place, self.puts, self.frees) = (place, commit.puts.len() as u32, commit.frees.len() as u32);
         self.bytes.clear();
         let mut rest = commit.bytes;
+        // The bytes of all slots lie one after the other, so lengths alone locate
+        // them.
         for (at, NvPut { slot, tag, len, .. }) in commit.puts.iter().enumerate() {
             let (bytes, others) = rest.split_at(*len as usize);
             rest = others;
+            // Copied bytes keep the checksum that they had, right or wrong: damage
+            // must not become valid by copying.
             let crc = commit.crcs.map_or_else(|| crc32c::crc32c(bytes), |crcs| crcs[at]);
             for number in [slot.index, slot.generation, *len, crc] {
                 self.bytes.extend_from_slice(&number.to_le_bytes());
@@ -189,6 +193,8 @@ pub(crate) fn restore(image: &mut [u8], stamp: RecordStamp, table: &RecordTable,
     put(image, HEAD, &table.bytes);
     let end = HEAD + table.bytes.len();
     put(image, end + table.put_bytes() as usize, &before.bytes);
+    // The table has a checksum of its own, so damaged bytes of a slot cost that
+    // slot alone.
     let crc = crc32c::crc32c(&image[8..end]);
     put(image, 4, &crc.to_le_bytes());
 }
@@ -292,6 +298,7 @@ impl RecordHead {
             found if found == expected => Ok(()),
             found => Err(RecordDefect::new(field, at, found, expected)),
         };
+        // The cheapest check comes first: at most places there is no record.
         if sector[..4] != MARK {
             return Err(RecordDefect::new(
                 "the mark of a record",
@@ -301,6 +308,8 @@ impl RecordHead {
             ));
         }
         exactly("the place of a record", 8, wanted.place)?;
+        // Who writes data does not know this number, so no data can pass for a
+        // record.
         if sector[16..32] != wanted.drawn {
             let found = sector[16..32].try_into().map(DefectValue::Drawn).expect("sixteen bytes");
             return Err(RecordDefect::new("what was drawn for the array", 16, found, DefectValue::Drawn(wanted.drawn)));
@@ -336,6 +345,8 @@ impl<'a> JournalRecord<'a> {
         limits: SlotLimits,
         believed: bool,
     ) -> Result<Self, RecordDefect> {
+        // Lengths are checked before they are used, since the record may be
+        // damaged.
         let room = (record.len() - HEAD) as u64;
         let says = table_bytes(head.puts.into(), head.frees.into());
         if says > room {
@@ -366,6 +377,7 @@ impl<'a> JournalRecord<'a> {
             }
         }
         let before = table_bytes(head.before.1.into(), head.before.2.into());
+        // The table of the record before must lie within this one.
         if before > left {
             return Err(RecordDefect::new(
                 "the slots of the record before",
@@ -383,6 +395,8 @@ impl<'a> JournalRecord<'a> {
         if believed {
             return Ok(());
         }
+        // Every part is checked on its own, in whatever order the device wrote the
+        // sectors.
         if let Some((number, (_, bytes, _))) = self.puts().enumerate().find(|(_, (.., is_damaged))| *is_damaged) {
             let (found, expected) = (self.crc(number), crc32c::crc32c(bytes));
             return Err(RecordDefect::new(
@@ -433,6 +447,8 @@ impl<'a> JournalRecord<'a> {
     pub(crate) fn before(&self) -> Option<RecordTable> {
         let (place, puts, frees) = self.head.before;
         let (bytes, crc) = self.before;
+        // None if it is damaged: then two records in a row are, and nobody knows
+        // what the first one said.
         (crc32c::crc32c(bytes) == crc).then(|| RecordTable { place, puts, frees, bytes: bytes.to_vec() })
     }
 

@@ -19,9 +19,11 @@ impl FilesConfig {
         self.region(dev).map_or_else(|| self.own_end(dev), |region| region.end)
     }
 
-    /// Where the NVRAM lies on a device, if it does.
+    /// Returns the bytes of a device on which the NVRAM lies, if it does.
     pub(crate) fn region(&self, dev: usize) -> Option<Range<u64>> {
         (self.home() == Some(dev)).then(|| {
+            // Whole pages of the operating system, so that the page cache never has
+            // a page of both the NVRAM and the marks.
             let from = self.own_end(dev).next_multiple_of(self.grain());
             from..from + self.journal_layout().bytes().next_multiple_of(self.grain())
         })
@@ -29,32 +31,37 @@ impl FilesConfig {
 
     /// Returns true if a device's file, a cache's, is as long as if the NVRAM lay on it, which it does not.
     pub(crate) fn had_nvram(&self, dev: usize, found: u64) -> bool {
+        // A device whose NVRAM has moved to its spare place is as long as before.
         let is_home = || Self { nvram: NvramPlace::Behind(Dev(dev as u8)), ..self.clone() }.file_bytes(dev) == found;
         dev >= self.members && self.home().is_none() && is_home()
     }
 
-    /// Where the NVRAM begins and ends in whole pages, also of the operating system.
+    /// Returns the unit in which the NVRAM begins and ends: a page of the array, or of the operating system if
+    /// that is larger.
     pub(crate) fn grain(&self) -> u64 {
         self.shape.page_bytes().max(4096)
     }
 
-    /// Where ends what a device's file has without the NVRAM.
+    /// Returns the end of what a device's file has without the NVRAM.
     pub(crate) fn own_end(&self, dev: usize) -> u64 {
         self.end_behind(dev, self.label_end(dev))
     }
 
     /// Returns where ends what is behind the label of a device if that ends there, without the NVRAM.
     pub(crate) fn end_behind(&self, dev: usize, label_end: u64) -> u64 {
+        // A cache's device has no marks: its rows are not made consistent from
+        // others.
         let marks = if dev < self.members { self.bitmap_layout().bytes() } else { 0 };
         self.count_behind(dev, label_end) + 2 * self.count_bytes() + marks
     }
 
     fn count_behind(&self, dev: usize, label_end: u64) -> u64 {
         let end = self.pages_end(dev);
+        // Counts begin on a page of the array, so that direct I/O can write them.
         end + (label_end - end).next_multiple_of(self.shape.page_bytes())
     }
 
-    /// Where a device's label ends.
+    /// Returns the end of a device's label.
     fn label_end(&self, dev: usize) -> u64 {
         self.label_offset(dev) + label::bytes(&self.about)
     }
@@ -74,12 +81,12 @@ impl FilesConfig {
         self.count_offset(dev) + 2 * self.count_bytes()
     }
 
-    /// How the rows are marked.
+    /// Describes the marks of rows.
     pub(crate) fn bitmap_layout(&self) -> BitmapLayout {
         BitmapLayout::new(self.rows, self.rows_per_mark, self.shape.page_bytes())
     }
 
-    /// Where a device's label begins.
+    /// Returns the offset of a device's label.
     pub(crate) fn label_offset(&self, dev: usize) -> u64 {
         label::offset(self.pages_end(dev))
     }
@@ -94,7 +101,7 @@ impl FilesConfig {
         }
     }
 
-    /// What the journal's format has to know of the array.
+    /// Returns what the journal's format has to know of the array.
     pub(crate) fn journal_layout(&self) -> JournalLayout {
         JournalLayout {
             array: self.array,

@@ -16,7 +16,7 @@ pub(crate) struct MemberRoster {
     generations: [u32; MAX_DEVICES],
 }
 
-/// Where the roster begins in its sector.
+/// Locates the roster in its sector.
 const AT: usize = 32;
 /// Sets where the epoch is.
 pub(crate) const EPOCH: usize = AT + 16 + 4 * MAX_DEVICES;
@@ -50,7 +50,7 @@ impl MemberRoster {
         Self { header: *header, origin: ArrayOrigin { array, drawn }, event_count: count, generations }
     }
 
-    /// What the files have in common.
+    /// Returns what the files have in common.
     pub(crate) const fn origin(&self) -> ArrayOrigin {
         self.origin
     }
@@ -60,7 +60,7 @@ impl MemberRoster {
         &self.generations
     }
 
-    /// How often NVRAM and intents were made anew.
+    /// Returns how often NVRAM and intents were made anew.
     pub(crate) fn epoch(&self) -> u32 {
         u32::from_le_bytes(self.header[EPOCH..EPOCH + 4].try_into().expect("four bytes"))
     }
@@ -100,6 +100,8 @@ impl MemberRoster {
     /// No file is the device's from now on, not one with the generation that the next would have had
     /// either; durable when the [sector](Self::sector) is.
     pub(crate) fn leave(&mut self, dev: usize) {
+        // The next even number: a file with the odd one in between, which may be
+        // half replaced, is a stranger too.
         self.generations[dev] = (self.generations[dev] | 1).wrapping_add(1);
         self.fill();
     }
@@ -113,6 +115,7 @@ impl MemberRoster {
 
     /// The generation of the file that is named next.
     pub(crate) const fn next(&self, dev: usize) -> u32 {
+        // Odd stays odd: naming a device twice does not change its generation.
         self.generations[dev] | 1
     }
 
@@ -126,6 +129,8 @@ impl MemberRoster {
     /// The file that is the [heir](super::label::encode_heir) of the device's is the device's; durable when the
     /// [sector](Self::sector) is.
     pub(crate) fn succeed(&mut self, dev: usize) {
+        // Two more, from odd to odd: there is no moment at which no file is the
+        // device's.
         self.generations[dev] = self.generations[dev].wrapping_add(2);
         self.fill();
     }
@@ -137,6 +142,7 @@ impl MemberRoster {
         for (dev, generation) in self.generations.iter().enumerate() {
             put(&mut self.header, AT + 16 + 4 * dev, &generation.to_le_bytes());
         }
+        // The whole sector is sealed anew, so a torn write cannot mix two rosters.
         seal(&mut self.header);
     }
 }

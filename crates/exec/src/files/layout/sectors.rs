@@ -12,7 +12,7 @@ use crate::files::error::FilesError;
 
 /// Bytes of a sector.
 pub(crate) const SECTOR: usize = 512;
-/// Where its checksum is.
+/// Locates its checksum.
 const CRC: usize = SECTOR - 4;
 
 /// A sector's bytes.
@@ -24,7 +24,7 @@ pub(crate) fn seal(sector: &mut SectorBuffer) {
     sector[CRC..].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Whether the checksum is right.
+/// Returns true if the checksum is right.
 pub(crate) fn is_sealed(sector: &SectorBuffer) -> bool {
     sector[CRC..] == crc32c::crc32c(&sector[..CRC]).to_le_bytes()
 }
@@ -32,7 +32,7 @@ pub(crate) fn is_sealed(sector: &SectorBuffer) -> bool {
 /// A sector as it was read: every field is checked and named in what goes wrong.
 pub(crate) struct SectorReader<'a> {
     path: &'a Path,
-    /// Where the sector is in the file.
+    /// Is the offset of the sector in the file.
     offset: u64,
     sector: &'a SectorBuffer,
 }
@@ -102,6 +102,8 @@ impl<'a> SectorReader<'a> {
         expected: impl Into<u64>,
     ) -> Result<(), FilesError> {
         let (found, expected) = (found.into(), expected.into());
+        // Settings are told apart from damage: the file may be right and the
+        // description wrong.
         if found == expected {
             return Ok(());
         }
@@ -111,6 +113,8 @@ impl<'a> SectorReader<'a> {
 
     /// Bytes from here to the checksum that are not in use.
     pub(crate) fn zeros(&self, from: usize) -> Result<(), FilesError> {
+        // Bytes that are not in use are zero, so that a later version's fields are
+        // not ignored.
         match (from..CRC).find(|at| self.sector[*at] != 0) {
             None => Ok(()),
             Some(at) => Err(self.wrong("a reserved byte", at, self.sector[at], 0)),
