@@ -20,17 +20,22 @@ use destage_plan::{Condition, Nanos};
 use crate::files::io::file::SyncPoint;
 
 /// After so much time what was done is made durable though nobody waits for it.
+// An array that is left alone is durable after a second.
 const LONGEST: Nanos = Nanos(1_000_000_000);
 
 /// So many flushes that followed a write each, in a row, have one expected after the next write.
+// After four such pairs a flush is taken to follow, and its sync begins with the
+// write's answer.
 const HABIT: u32 = 4;
 
 /// So many syncs that steps waited for and that covered a single commit each, in a row, have commits synced at once.
+// Waiting for others gathers nothing if eight syncs in a row covered one commit
+// each.
 const ALONE: u32 = 8;
 /// So many are. Then a few are not, to see whether more of them gather by now.
 const AT_ONCE: u32 = 64;
 
-/// What is done, what is durable, and when a sync is due.
+/// Tracks what is done, what is durable, and when a sync is due.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCommit {
     /// Commits that are done.
@@ -55,9 +60,9 @@ pub(crate) struct GroupCommit {
     wanted: Option<SyncPoint>,
     /// One is under way.
     is_syncing: bool,
-    /// How the array was when that was looked at last.
+    /// Holds the condition of the array when it was looked at last.
     condition: Condition,
-    /// When the first commit was done that is not durable.
+    /// Is the time at which the first commit was done that is not durable.
     since: Option<Nanos>,
     /// A clean stop, with the commits done when it was due.
     clean: Option<u64>,
@@ -70,20 +75,23 @@ impl GroupCommit {
         self.since.get_or_insert(now);
     }
 
-    /// Whether there are commits that are not durable.
+    /// Returns true if there are commits that are not durable.
     pub(crate) const fn is_open(&self) -> bool {
         self.done > self.durable
     }
 
     /// All that is done by now is to be durable; what waits for it, by number.
     pub(crate) fn want_sync(&mut self, at: SyncPoint) -> u64 {
+        // The first wish names the sync point, so the recording can tell what the
+        // sync was for.
         self.wanted.get_or_insert(at);
         self.done
     }
 
-    /// Whether the next commit is to be durable when it is done.
+    /// Returns true if the next commit is to be durable when it is done.
     pub(crate) fn commits_at_once(&mut self) -> bool {
         let left = self.at_once;
+        // Counted down, so that batching is tried again after a while.
         self.at_once = left.saturating_sub(1);
         left > 0
     }
@@ -91,9 +99,12 @@ impl GroupCommit {
     /// The sync has ended.
     pub(crate) fn synced(&mut self) {
         self.is_syncing = false;
+        // Only syncs that a step waited for count: others would have come anyway.
         if std::mem::take(&mut self.is_step_blocked) && self.is_open() {
             self.alone = if self.done - self.durable == 1 { self.alone + 1 } else { 0 };
             if self.alone >= ALONE {
+                // Two more alone are enough next time, so the habit is re-learned
+                // soon.
                 (self.alone, self.at_once) = (ALONE - 2, AT_ONCE);
             }
         }
@@ -107,6 +118,8 @@ impl GroupCommit {
 
     /// An answer that waited is given.
     pub(crate) const fn acknowledge_blocked(&mut self) {
+        // What was done until now is what a host may have been told; a flush covers
+        // exactly this.
         self.acknowledged = self.done;
     }
 
@@ -115,6 +128,8 @@ impl GroupCommit {
         self.acknowledged = self.done;
         if is_write {
             self.unflushed = self.unflushed.saturating_add(1);
+            // Several writes before a flush would share its sync, so nothing is
+            // begun for one of them.
             if self.unflushed > 1 {
                 self.habit = 0;
             } else if self.habit >= HABIT && self.is_open() {
@@ -130,16 +145,20 @@ impl GroupCommit {
             self.habit = if self.unflushed == 1 { self.habit.saturating_add(1) } else { 0 };
             self.unflushed = 0;
         }
+        // A flush does not wait for commits that no answer relied on, such as those
+        // of a cache on its own.
         last.map_or(self.acknowledged, |last| last.max(self.acknowledged))
     }
 
     /// Records the commits of the start: the controller is ready.
     pub(crate) fn ready(&mut self) {
+        // Only the first time counts: a controller becomes ready once in a life.
         self.of_start.get_or_insert(self.done);
     }
 
     /// Returns how many commits must be durable before anything is answered: those of the start.
     pub(crate) fn of_start(&self) -> u64 {
+        // Before the controller is ready every commit is one of the start.
         self.of_start.unwrap_or(self.done)
     }
 
@@ -148,7 +167,7 @@ impl GroupCommit {
         self.done
     }
 
-    /// Whether so many commits are durable.
+    /// Returns true if so many commits are durable.
     pub(crate) const fn is_durable(&self, until: u64) -> bool {
         until <= self.durable
     }
@@ -166,6 +185,7 @@ impl GroupCommit {
 
     /// Begins the sync that is wanted, if none is under way.
     pub(crate) const fn begin_sync(&mut self) -> Option<SyncPoint> {
+        // One sync at a time covers all that was done before it ended.
         if self.is_syncing {
             return None;
         }
@@ -180,13 +200,14 @@ impl GroupCommit {
         self.durable
     }
 
-    /// Whether the clean stop is reached; once.
+    /// Returns true once when the clean stop is reached.
     pub(crate) fn take_clean(&mut self) -> bool {
         self.clean.take_if(|until| *until <= self.durable).is_some()
     }
 
-    /// When a sync is due for which nobody waits.
+    /// Returns the time at which a sync is due for which nobody waits.
     pub(crate) fn due(&self) -> Option<Nanos> {
+        // With a sync wanted or in flight the time is decided already.
         self.since.filter(|_| self.wanted.is_none() && !self.is_syncing).map(|since| since + LONGEST)
     }
 

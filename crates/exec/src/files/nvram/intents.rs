@@ -52,6 +52,7 @@ pub(crate) fn sync_roster(
     roster: &MemberRoster,
     at: SyncPoint,
 ) -> impl FnOnce() -> io::Result<()> + Send + use<> {
+    // The header is copied now; the roster may change before the thread writes it.
     let (file, header) = (Arc::clone(file), *roster.sector());
     move || {
         file.write_all_at(&header, 0)?;
@@ -71,6 +72,7 @@ impl IntentsFile {
     ) -> io::Result<(Self, MemberRoster)> {
         let roster = new_roster(origin, rows, (epoch, count), generations);
         let made = Self { file, sectors: IntentSectors::new(rows, open) };
+        // The bits first, then the header, which makes the file one.
         made.file.write_all_at(made.sectors.bytes(), IntentSectors::OFFSET)?;
         made.file.write_all_at(roster.sector(), 0)?;
         Ok((made, roster))

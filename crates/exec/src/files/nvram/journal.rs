@@ -86,6 +86,7 @@ struct RewrittenRecord {
 
 impl NvramFile {
     /// Limits the bytes that are gathered, and the room that is kept for them.
+    // A mebibyte bounds the memory that gathered records take.
     const KEPT: usize = 1 << 20;
 
     pub(super) fn with(file: Arc<dyn OsFile>, layout: JournalLayout, epoch: ArrayEpoch, bounds: RecordBounds) -> Self {
@@ -115,6 +116,8 @@ impl NvramFile {
         layout: JournalLayout,
         (epoch, event_count): (ArrayEpoch, u64),
     ) -> io::Result<Self> {
+        // The zeros must be durable before the header: what a device held before
+        // could look like records.
         file.sync_all(SyncPoint::CreateNvram)?;
         let made = Self::with(
             file,
@@ -126,19 +129,23 @@ impl NvramFile {
         Ok(made)
     }
 
-    /// Where the first record would be written over.
+    /// Returns the place at which the first record would be overwritten.
     pub(super) const fn end(&self) -> u64 {
         self.bounds.tail + self.layout.ring()
     }
 
     pub(super) fn wanted(&self, place: u64, opening: Option<u64>) -> WantedRecord {
         // Where all must be there, not beyond that.
+        // Up to `sealed` every record must be whole, so one that reaches beyond it
+        // is damaged.
         let sealed = if place < self.bounds.sealed { self.bounds.sealed } else { u64::MAX };
         WantedRecord { place, drawn: self.epoch.drawn, opening, most: self.end().min(sealed).saturating_sub(place) }
     }
 
     /// Bytes before the end of the ring from this place on; at most so many.
     fn before_end(&self, place: u64, bytes: usize) -> usize {
+        // A record may go around the end of the ring, so it takes two reads or
+        // writes.
         let sectors = self.layout.ring() - place % self.layout.ring();
         bytes.min(sectors as usize * SECTOR)
     }
@@ -161,6 +168,8 @@ impl NvramFile {
     /// Writes both headers. The first one comes last: with it there is an NVRAM.
     pub(super) fn write_header(&self, bounds: RecordBounds) -> io::Result<()> {
         let header = self.layout.header(self.epoch, bounds);
+        // The second header first: a crash in between leaves the first one as it
+        // was, which counts.
         self.file.write_all_at(&header, self.layout.second_header())?;
         self.file.write_all_at(&header, 0)
     }
@@ -183,15 +192,19 @@ impl NvramFile {
     /// Writes another event count to the header, durably. If all that was written is durable, the header says as well that
     /// it is there: what of it is not whole from then on is damaged, and not torn.
     pub(crate) fn set_event_count(&mut self, event_count: u64) -> io::Result<()> {
+        // The seal says what is there. It may be set only when all before it is
+        // durable.
         let seal = if self.is_durable() { Some(self.seal()?) } else { None };
         let mut bounds = RecordBounds { event_count, ..self.bounds };
         if let Some(seal) = seal {
             (bounds.seal, bounds.sealed) = (seal, self.head);
         }
+        // Records first, the header afterwards: it vouches for them.
         self.write_out()?;
         self.write_header(bounds)?;
         self.file.sync_data(SyncPoint::EventCount)?;
         self.bounds = bounds;
+        // The sync of the header has made the records durable as well.
         self.durable = self.durable.max(bounds.sealed);
         Ok(())
     }
@@ -219,6 +232,7 @@ impl NvramFile {
         }
         // Making room writes records, the last of which this one repeats.
         self.make_room(commit.sectors(self.layout.longest_table()))?;
+        // Frees take effect before puts, so a commit may put what it frees.
         for slot in commit.frees {
             self.release(*slot);
         }
@@ -242,11 +256,12 @@ impl NvramFile {
         }
         self.write_at(self.gathered_at, &self.gathered)?;
         self.gathered.clear();
+        // One large commit must not keep its memory for ever.
         self.gathered.shrink_to(Self::KEPT);
         Ok(())
     }
 
-    /// Whether all that was written is durable.
+    /// Returns true if all that was written is durable.
     pub(crate) const fn is_durable(&self) -> bool {
         self.durable == self.head
     }
@@ -271,6 +286,8 @@ impl NvramFile {
     fn write(&mut self, commit: &JournalCommit<'_>) -> io::Result<()> {
         let (place, drawn) = (self.head, self.epoch.drawn);
         let stamp = RecordStamp { place, drawn, opening: self.bounds.opening, durable: self.durable };
+        // The new record repeats the table of the one before, which is what finds
+        // damage.
         commit.encode(stamp, &mut self.before, &mut self.table, &mut self.image);
         if self.gathered.is_empty() {
             self.gathered_at = place;
@@ -297,6 +314,7 @@ impl NvramFile {
 
     /// A slot is not in use any more, as far as the record goes that has put it.
     pub(super) fn release(&mut self, slot: NvSlot) {
+        // The generation protects a slot that was put again meanwhile.
         let held = self.slots[slot.index as usize].take_if(|held| held.generation == slot.generation);
         let HeldSlot { place, .. } = held.unwrap_or_else(|| panic!("{slot:?} is freed but not in use"));
         let at = self.records.partition_point(|record| record.place < place);
@@ -310,7 +328,10 @@ impl NvramFile {
 
     /// Has room for a record of so many sectors, and behind it for the longest there may be, which is to be copied.
     fn make_room(&mut self, sectors: u64) -> io::Result<()> {
+        // Room for the longest record stays, so that cleaning can always copy one.
         let wanted = sectors + self.layout.longest();
+        // Half of the spare room is made at once, so that cleaning is rare and does
+        // not follow each commit.
         if self.free() >= wanted { Ok(()) } else { self.clean(wanted + self.layout.room() / 2) }
     }
 
@@ -323,6 +344,8 @@ impl NvramFile {
                 && self.free() + (tail - self.bounds.tail) < wanted
                 && (oldest.live == 0 || oldest.sectors <= self.free())
             {
+                // A record in which nothing is in use any more is given up without
+                // a copy.
                 if oldest.live > 0 {
                     self.copy(oldest)?;
                 }
@@ -330,11 +353,15 @@ impl NvramFile {
                 tail = oldest.place + oldest.sectors;
             }
             debug_assert!(tail > self.bounds.tail, "there is room to copy a record");
+            // The copies must be durable before the header gives their originals
+            // up.
             self.sync(SyncPoint::Copied)?;
             let bounds = RecordBounds { tail, sealed: self.head, ..self.bounds };
             self.syncs += 1;
             self.write_header(bounds)?;
             self.file.sync_data(SyncPoint::Tail)?;
+            // Only now may the old places be overwritten: the header does not count
+            // them any more.
             self.bounds = bounds;
         }
         Ok(())
@@ -345,6 +372,7 @@ impl NvramFile {
         let (mut image, mut copied) = (std::mem::take(&mut self.image), std::mem::take(&mut self.copied));
         let damaged = || io::Error::other("a record of it that was written is damaged");
         image.resize(record.sectors as usize * SECTOR, 0);
+        // The record may still be in memory, when the ring is small.
         if !self.gathered.is_empty() && record.place >= self.gathered_at {
             self.write_out()?;
         }
@@ -352,12 +380,16 @@ impl NvramFile {
         let wanted = WantedRecord { most: record.sectors, ..self.wanted(record.place, None) };
         let whole = RecordHead::read(&image, wanted)
             .and_then(|head| JournalRecord::read(&head, &image, self.layout.limits(), false));
+        // A record that cannot be read here was right when it was written, so the
+        // device damaged it.
         let whole = whole.map_err(|_| damaged())?;
         copied.puts.clear();
         copied.bytes.clear();
         copied.crcs.clear();
         for ((put, bytes, _), number) in whole.puts().zip(0..) {
             let held = self.slots[put.slot.index as usize];
+            // Only what this record has put last is copied; newer versions are in
+            // newer records.
             if held.is_some_and(|held| held.place == record.place && held.generation == put.slot.generation) {
                 self.slots[put.slot.index as usize] = None;
                 copied.puts.push(put);

@@ -1,4 +1,4 @@
-//! The NVRAM in a file, and who writes it and the intents.
+//! Keeps the NVRAM in a file, and writes it and the intents.
 
 pub(crate) mod group_commit;
 pub(crate) mod intents;

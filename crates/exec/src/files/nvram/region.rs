@@ -43,7 +43,10 @@ impl FileRegion {
         device: &dyn OsFile,
     ) -> Result<Arc<Self>, FilesError> {
         let path = config.nvram_path();
+        // Opened a second time, so that direct I/O of the device does not decide
+        // how the NVRAM is written.
         let file = os.open(path, PathPresence::Beside).map_err(FilesError::io(path, OPEN))?;
+        // The path may name another device by now.
         if identity(&*file, path)? != identity(device, path)? {
             let other = io::Error::other("there is another file now");
             return Err(FilesError::io(path, OPEN)(other));
@@ -58,6 +61,7 @@ impl FileRegion {
         config: &FilesConfig,
         path: &Path,
     ) -> Result<Arc<dyn OsFile>, FilesError> {
+        // A regular file needs nothing of this.
         let Some(capacity) = capacity(&*file, path)? else { return Ok(file) };
         let length = config.journal_layout().bytes();
         if capacity < length {
@@ -68,17 +72,22 @@ impl FileRegion {
                 settings: config.nvram_settings(),
             });
         }
+        // Up to a whole page, so that nobody else's bytes are in a page of the
+        // cache.
         let end = length.next_multiple_of(config.grain()).min(capacity);
         Ok(Arc::new(Self { file, place: 0..end, length, is_whole: true, spoiled: AtomicBool::new(false) }))
     }
 
-    /// Whether a sync of it has failed: of what was written to the device before then, anything may be gone.
+    /// Returns true if a sync of it has failed. Anything that was written to the device before may be gone
+    /// then.
     pub(crate) fn is_spoiled(&self) -> bool {
         self.spoiled.load(Ordering::Relaxed)
     }
 
     fn note(&self, synced: io::Result<()>) -> io::Result<()> {
         if synced.is_err() {
+            // Noted for good: a later sync that succeeds says nothing of what an
+            // earlier one lost.
             self.spoiled.store(true, Ordering::Relaxed);
         }
         synced
@@ -116,10 +125,14 @@ impl OsFile for FileRegion {
     }
 
     fn try_lock(&self) -> Result<(), TryLockError> {
+        // The device itself is locked already; a second lock of the same file would
+        // conflict with it.
         if self.is_whole { self.file.try_lock() } else { Ok(()) }
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
+        // Making the first sector zeros removes the header, which is what counts as
+        // empty.
         if bytes == 0 { self.file.write_all_at(&[0; SECTOR], self.place.start) } else { self.make_zeros() }
     }
 

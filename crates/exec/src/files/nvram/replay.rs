@@ -1,8 +1,9 @@
-//! Finding the records of the [journal](super::journal) that count, and what they have put.
+//! Finds the records of the [journal](super::journal) that count, and what they have put.
 //!
-//! A record that is not whole where it must be is damaged. What it says of slots the next record says as well, so that what
-//! is damaged is known by its tags, and everything else is kept. Two damaged records in a row, or one that only a start
-//! could have ended which did not, leave nobody who knows: then nothing of the file is to be believed.
+//! A record that is not whole where it must be is damaged. The next record repeats what it says of slots. So
+//! the tags tell what is damaged, and everything else is preserved. Two damaged records in a row leave nothing
+//! that knows what they said; neither does a last record that only a start could have ended. Then nothing of
+//! the file is believed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -101,6 +102,7 @@ impl RingView {
     fn turn_to(&mut self, of: &NvramFile, place: u64, sectors: u64) -> io::Result<()> {
         let end = self.place + (self.bytes.len() / SECTOR) as u64;
         if place < self.place || place + sectors > end {
+            // What was looked at is written back before the view moves on.
             if self.anew {
                 self.write_back(of, place)?;
             }
@@ -130,6 +132,8 @@ impl NvramFile {
         let mut opened = Self::with(file, layout, epoch, bounds);
         let ReplayedRing { nvram, damaged: of_records } = opened.take_over(path)?;
         let opening = bounds.opening + 1;
+        // Written anew and synced: after a sync that failed, pages may be gone that
+        // a read still shows.
         let written = opened.write_header(bounds).and_then(|()| opened.file.sync_all(SyncPoint::OpenNvram));
         written.map_err(FilesError::io(path, "make it durable"))?;
         // The header says so with the event count of the start, before which nothing is written behind them.
@@ -146,9 +150,12 @@ impl NvramFile {
         let mut damaged = Vec::new();
         let mut view = RingView { place: self.head, anew: true, ..RingView::default() };
         let (believes_stale, believes_torn) =
+            // Planted faults of the crash harness, which must be found.
             (self.file.believes(UntrustedFile::Stale), self.file.believes(UntrustedFile::Torn));
         while self.head < self.end() {
             let (place, is_sealed) = (self.head, self.head < self.bounds.sealed);
+            // From `sealed` on only records of this opening count. What an earlier
+            // opening did not find whole must not come back.
             let opening = (!is_sealed && !believes_stale).then_some(self.bounds.opening);
             let wanted = self.wanted(place, opening);
             let read = view.record(self, wanted, believes_torn);
@@ -158,6 +165,8 @@ impl NvramFile {
                 self.check_seal(place, &record)
             };
             if let Err(wrong) = read.and_then(whole) {
+                // A torn record ends the journal. If a later one says that it was
+                // durable, it is damaged instead.
                 if !is_sealed && !self.was_durable(place).map_err(FilesError::io(path, "read a record"))? {
                     break;
                 }
@@ -173,6 +182,8 @@ impl NvramFile {
             }
             let record = view.record(self, wanted, believes_torn);
             let record = record.map_err(FilesError::io(path, "read a record and write it anew"))?;
+            // After a restore the record must be readable, or the device cannot be
+            // trusted.
             let record = record.map_err(|wrong| {
                 let why = wrong.at(path, self.layout.offset(place)).to_string();
                 FilesError::DamagedNvram { path: path.to_owned(), why }
@@ -228,6 +239,8 @@ impl NvramFile {
     fn was_durable(&self, place: u64) -> io::Result<bool> {
         let mut view = RingView::default();
         for behind in place + 1..self.end().min(place + LOOKED_AT) {
+            // Only records of this opening are asked: older ones say nothing about
+            // this place.
             let wanted = self.wanted(behind, Some(self.bounds.opening));
             if view.record(self, wanted, false)?.is_ok_and(|record| record.durable() > place) {
                 return Ok(true);
@@ -253,7 +266,9 @@ impl NvramFile {
             _ => self.said_behind(place)?.map(|(table, sectors)| (table, sectors, 0)),
         };
         let Some((table, in_all, durable)) = said else { return Ok(None) };
+        // The record before may not be known, if this is the first one.
         let before = if self.before.place < place { self.before.clone() } else { RecordTable::empty(place) };
+        // The restored parts must fit into the sectors that the record had.
         if sectors(table.len(), table.put_bytes(), before.len()) > in_all {
             return Ok(None);
         }
@@ -273,6 +288,8 @@ impl NvramFile {
                 return Ok(said.map(|table| (table, next - place)));
             }
         }
+        // Behind a seal there may be nothing that could repeat it; it says nothing
+        // anyway.
         let is_seal = place == self.bounds.seal && place < self.bounds.sealed;
         Ok(is_seal.then(|| (RecordTable::empty(place), self.bounds.sealed - place)))
     }

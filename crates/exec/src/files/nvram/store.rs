@@ -1,8 +1,9 @@
-//! What keeps the NVRAM and the intents.
+//! Keeps the NVRAM and the intents in their files.
 //!
-//! Steps take effect in the order of issue. What waits and follows each other is made durable together, by one sync:
-//! intents, since rows do not depend on each other and the changes of one row are in order; and commits, of which a cut
-//! leaves the first few. Intents are durable before a commit behind them begins, and the other way round.
+//! Steps take effect in the order of issue. Steps of one kind that wait one behind the other are made durable
+//! together, by one sync. Intents can share one, since rows do not depend on each other and the changes of one
+//! row are in order. Commits can, since a crash leaves the first few of them. Intents are durable before a
+//! commit behind them begins, and the other way round.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +20,7 @@ use crate::files::io::state_file::StateFile;
 use crate::files::io::threads::pool::PoolWorker;
 use crate::files::layout::record::JournalCommit;
 
-/// What is to be done.
+/// Names what is to be done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NvramChange {
     /// Puts what the command's puts say, with its bytes one after the other, and frees its slots. It is durable when it
@@ -36,7 +37,7 @@ pub(crate) enum NvramChange {
 /// A step of the NVRAM with all that it needs.
 #[derive(Debug)]
 pub(crate) struct NvramCommand {
-    /// Whose it is; none if it is the executor's own.
+    /// Is the step that it belongs to; none if it is the executor's own.
     pub(crate) issue: Option<Issue>,
     pub(crate) change: NvramChange,
     pub(crate) bytes: SharedBuffer,
@@ -101,6 +102,8 @@ pub(crate) struct IntentsGate {
 impl IntentsGate {
     /// Has the store write no more intents, and returns true, unless it is writing some.
     pub(crate) fn shut(&self) -> bool {
+        // Try, because the lock is held while intents are written: waiting for that
+        // would be waiting for a hang.
         self.is_shut.try_lock().is_ok_and(|mut is_shut| {
             *is_shut = true;
             true
@@ -109,11 +112,12 @@ impl IntentsGate {
 
     /// Keeps the gate from being shut, until what is done meanwhile is told. None if it is.
     fn pass(&self) -> Option<MutexGuard<'_, bool>> {
+        // A panic of the worker must not keep the gate closed for ever.
         Some(self.is_shut.lock().unwrap_or_else(PoisonError::into_inner)).filter(|is_shut| !**is_shut)
     }
 }
 
-/// What was asked of the file of the NVRAM, or of the intents, in this life.
+/// Counts what was asked of the file of the NVRAM, or of the intents, in this life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateTraffic {
     /// Steps that changed it.
@@ -140,6 +144,7 @@ pub(crate) type StateAccounts = Arc<[FileAccount; 2]>;
 impl FileAccount {
     /// So many steps wrote so much, and so many syncs made it durable.
     pub(crate) fn add(&self, steps: u64, written_bytes: u64, syncs: u64) {
+        // Relaxed: these are counters, and nothing is decided by their order.
         self.steps.fetch_add(steps, Ordering::Relaxed);
         self.written_bytes.fetch_add(written_bytes, Ordering::Relaxed);
         self.syncs.fetch_add(syncs, Ordering::Relaxed);
@@ -150,7 +155,7 @@ impl FileAccount {
         self.is_at_work.load(Ordering::Relaxed)
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub(crate) fn traffic(&self) -> StateTraffic {
         let [steps, written_bytes, syncs] =
             [&self.steps, &self.written_bytes, &self.syncs].map(|count| count.load(Ordering::Relaxed));
@@ -182,7 +187,7 @@ impl StateStore {
         Self { nvram, intents, broken: None, group: Vec::new(), accounts, gate: IntentsGate::default() }
     }
 
-    /// Where it counts what it writes.
+    /// Returns the accounts in which it counts what it writes.
     pub(crate) fn accounts(&self) -> StateAccounts {
         Arc::clone(&self.accounts)
     }
@@ -222,6 +227,8 @@ impl StateStore {
             None => Ok(()),
             Some(NvramChange::Commit { .. }) => {
                 for NvramCommand { lists: StepLists { puts, frees, .. }, bytes, .. } in &self.group {
+                    // All commits of the group are appended first, so that they
+                    // share one write and one sync.
                     self.nvram.append(&JournalCommit { puts, bytes, frees, crcs: None })?;
                 }
                 let durable = |command: &NvramCommand| matches!(command.change, NvramChange::Commit { durable: true });
@@ -234,6 +241,8 @@ impl StateStore {
                     let set = matches!(command.change, NvramChange::Intent { set: true });
                     command.lists.rows.iter().for_each(|rows| self.intents.set(*rows, set));
                 }
+                // Intents become durable only after the commits before them, since
+                // steps take effect in the order of issue.
                 if self.intents.unwritten() > 0 { self.nvram.sync(SyncPoint::Ahead) } else { Ok(()) }
             }
         }
@@ -274,10 +283,14 @@ impl PoolWorker for StateStore {
                     None => Some(StoreFailure::nvram(io::Error::other("the NVRAM lies elsewhere by now"))),
                 };
             }
+            // After an error nothing more is done: a later step must not be durable
+            // without the earlier one.
             self.broken = failure.as_ref().map(|failure| failure.is_of_intents);
             let is_covered = self.nvram.is_durable();
             for mut command in self.group.drain(..) {
                 command.is_covered = is_covered;
+                // The first command of the group gets the error itself; the others
+                // only learn that one came before.
                 let failed = self.broken.map(|at| failure.take().unwrap_or_else(|| after_error(at)));
                 done((command, failed.map_or(Ok(()), Err)));
             }
