@@ -1,4 +1,4 @@
-//! What a harness has a recording do, and asks it.
+//! Controls a recording: a harness plants faults, and asks what is left.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,12 +11,13 @@ use super::state::{CrashPoint, IoFault, RecordingOs};
 use crate::files::io::file::SyncPoint;
 
 impl RecordingOs {
-    /// A file that is made at this path has sectors of so many bytes, not 512.
+    /// Gives a file that is made at this path sectors of so many bytes instead of 512.
     pub fn set_sector(&self, path: &Path, bytes: u64) {
         self.lock().sectors.insert(path.to_owned(), SectorBytes { bytes, ..SectorBytes::default() });
     }
 
-    /// A file that is made at this path has sectors of so many bytes up to there, a multiple of 512, and of 512 behind.
+    /// Gives a file that is made at this path sectors of `bytes` up to `end`, a multiple of 512, and of 512
+    /// after it.
     pub fn set_sector_before(&self, path: &Path, end: u64, bytes: u64) {
         self.lock().sectors.insert(path.to_owned(), SectorBytes { bytes, behind: (end, 512) });
     }
@@ -26,31 +27,32 @@ impl RecordingOs {
         self.lock().slip = slip;
     }
 
-    /// One of the coming operations that change something fails: the one after so many.
+    /// Makes one of the coming operations that change something fail: the one after so many.
     pub fn fail_after(&self, operations: u64, fault: IoFault) {
         let mut state = self.lock();
         (state.fault, state.struck) = (Some((operations, fault)), None);
     }
 
-    /// The next sync of this kind fails.
+    /// Makes the next sync of this kind fail.
     pub fn fail_sync(&self, at: SyncPoint, fault: IoFault) {
         let mut state = self.lock();
         (state.failing_sync, state.struck) = (Some((at, fault)), None);
     }
 
-    /// Whether a fault that was asked for is still to come; it does not come any more.
+    /// Cancels a planted fault. Returns true if it had not struck.
     pub fn take_fault(&self) -> bool {
+        // Both are cancelled: `|`, since `||` would leave the second one planted.
         let mut state = self.lock();
         state.failing_sync.take().is_some() | state.fault.take().is_some()
     }
 
-    /// The file or folder that the fault struck which was asked for last; none while that is to come. Nobody is told
-    /// of a fault of a file that is broken anyway.
+    /// Returns the file or folder that the last planted fault struck; none while it is still to come.
+    /// A fault of a file that is broken anyway is not reported.
     pub fn struck(&self) -> Option<PathBuf> {
         self.lock().struck.clone()
     }
 
-    /// Forgets that: what is to fail from now on is something else.
+    /// Forgets the struck file, before the next fault is planted.
     pub fn forget_struck(&self) {
         self.lock().struck = None;
     }
@@ -60,40 +62,41 @@ impl RecordingOs {
         self.lock().rarity = rarity;
     }
 
-    /// Keeps both ends, of the process and of the power, before each of these operations that changes something. What
-    /// happens is the same whichever they are.
+    /// Keeps both ends, of the process and of the power, before each of these operations that changes
+    /// something.
+    /// The run itself does not depend on the choice.
     pub fn keep_ends_before(&self, operations: Range<u64>) {
         self.lock().kept = operations;
     }
 
-    /// The moments that were kept since the last call.
+    /// Takes the moments that were kept since the last call.
     pub fn take_moments(&self) -> Vec<CrashPoint> {
         std::mem::take(&mut self.lock().moments)
     }
 
-    /// What would be left if it all ended now, with the power or the process.
+    /// Returns what a crash would leave now, of the power or of the process.
     #[must_use]
     pub fn end(&self, power: bool) -> Self {
         self.lock().end(power)
     }
 
-    /// What is left if the power fails now, and so much survives.
+    /// Returns what a loss of power leaves now, if so much survives.
     #[must_use]
     pub fn cut(&self, survival: CrashSurvival) -> Self {
         self.lock().cut(survival)
     }
 
-    /// Operations so far.
+    /// Counts the operations so far.
     pub fn operations(&self) -> u64 {
         self.lock().operations
     }
 
-    /// Syncs so far, by what they were for.
+    /// Counts the syncs so far, by their points.
     pub fn syncs(&self) -> BTreeMap<SyncPoint, u64> {
         self.lock().syncs.clone()
     }
 
-    /// Breaks the file at this path, or mends it. Of what was not durable anything survives.
+    /// Breaks the file at this path, or repairs it. Any part of its undurable content survives.
     pub fn set_broken(&self, path: &Path, broken: bool) {
         let mut state = self.lock();
         if let Some(at) = state.disk.names.get(path).copied() {
@@ -101,7 +104,7 @@ impl RecordingOs {
         }
     }
 
-    /// Lets bytes of the file at this path be such as cannot be read.
+    /// Makes bytes of the file at this path unreadable.
     pub fn spoil(&self, path: &Path, range: Range<u64>, kind: BadBytes) {
         let mut state = self.lock();
         if let Some(at) = state.disk.names.get(path).copied() {
@@ -109,7 +112,8 @@ impl RecordingOs {
         }
     }
 
-    /// Flips a bit of the byte at an offset of the file at this path, in all that is kept of it. Nobody hears of it.
+    /// Flips a bit of the byte at an offset of the file at this path, in all copies of it. Nothing reports
+    /// that.
     pub fn flip(&self, path: &Path, offset: u64, bit: u32) {
         let mut state = self.lock();
         if let Some(at) = state.disk.names.get(path).copied() {
@@ -117,7 +121,7 @@ impl RecordingOs {
         }
     }
 
-    /// Lets the file at this path hang, or go on.
+    /// Makes the file at this path hang, or answer again.
     pub fn set_hangs(&self, path: &Path, hangs: bool) {
         let mut state = self.lock();
         if let Some(at) = state.disk.names.get(path).copied() {
@@ -125,27 +129,26 @@ impl RecordingOs {
         }
     }
 
-    /// Whether a sync of the file at this path has failed: a read may show what is not durable and
-    /// never will be.
+    /// Returns true if a sync of the file at this path has failed: a read may show what never becomes durable.
     pub fn is_spoiled(&self, path: &Path) -> bool {
         let state = self.lock();
         state.disk.names.get(path).is_some_and(|at| state.disk.inodes[*at].spoiled)
     }
 
-    /// Takes a file away, at once and for good.
+    /// Removes a file, at once and durably.
     pub fn take_away(&self, path: &Path) {
         let disk = &mut self.lock().disk;
         disk.names.remove(path);
         disk.durable_names.remove(path);
     }
 
-    /// What a read of the whole file at this path would bring.
+    /// Returns the content that a read of the whole file at this path would bring.
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.lock();
         state.disk.names.get(path).map(|at| state.disk.inodes[*at].content.to_vec())
     }
 
-    /// Puts a file there, durably.
+    /// Puts a file at this path, durably.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.lock();
         let sectors = state.sectors.get(path).copied().unwrap_or_default();
@@ -153,6 +156,7 @@ impl RecordingOs {
         let at = disk.inodes.len();
         disk.inodes.push(RecordedInode::new(FileImage::from(bytes), sectors));
         disk.names.insert(path.to_owned(), at);
+        // Durable at once: a harness uses it for files that existed before the run.
         disk.durable_names.insert(path.to_owned(), at);
     }
 }

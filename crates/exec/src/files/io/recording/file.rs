@@ -11,17 +11,18 @@ use super::slip::{ExecutorFault, part};
 use super::state::{LastingFault, OperationPosition, RecordingOs, RecordingState};
 use crate::files::io::file::{FileIdentity, OsFile, SyncPoint, UntrustedFile};
 
-/// An open file of a recording.
+/// Is an open file of a recording.
 #[derive(Debug)]
 pub(super) struct RecordedFile {
     pub(super) os: RecordingOs,
     pub(super) inode: usize,
     pub(super) handle: u64,
-    /// Whether it is another's as well, who syncs it on its own account: how many syncs this one knows to have failed.
+    /// Counts the failed syncs that this handle knows of, if another handle opened the file before and syncs it
+    /// for itself.
     pub(super) beside: Option<AtomicU64>,
 }
 
-/// The worker who asks for what is beside.
+/// Numbers the worker of a second handle.
 const BESIDE: usize = usize::MAX;
 
 impl RecordedFile {
@@ -33,6 +34,8 @@ impl RecordedFile {
         work: impl FnOnce(&mut RecordedInode) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut state = self.os.lock();
+        // The operation is counted even if the file is broken, so that numbers of
+        // operations do not depend on faults.
         let begun = state.begin(needs_room, changes, OperationPosition::File(self.inode));
         let inode = &mut state.disk.inodes[self.inode];
         if inode.broken {
@@ -42,10 +45,12 @@ impl RecordedFile {
         work(inode)
     }
 
-    /// As [`operation`](Self::operation), of what changes the file.
+    /// Changes the file, as [`operation`](Self::operation) does.
     fn change(&self, change: FileChange) -> io::Result<()> {
         let done = self.operation(true, true, |inode| {
             let worker = inode.worker;
+            // A write of the second handle must not count as one of the device's
+            // worker, whose sync may miss it.
             if self.beside.is_some() {
                 inode.worker = BESIDE;
             }
@@ -54,19 +59,22 @@ impl RecordedFile {
             changed
         });
         let slip = self.os.lock().slip;
+        // A planted fault turns the error into a success here, since the executor
+        // itself has no code for it.
         done.or_else(|error| if slip.is_some_and(|slip| slip.misses(&error)) { Ok(()) } else { Err(error) })
     }
 
-    /// How many of these bytes are read, written or made zeros.
+    /// Counts the bytes that are read, written or made zeros of these.
     fn part(&self, offset: u64, len: usize, of: ExecutorFault) -> usize {
         let state = &mut *self.os.lock();
         let sector = state.disk.inodes[self.inode].sectors.at(offset);
         if state.slip == Some(of) { part(offset, len, sector, &mut *state.chance) } else { len }
     }
 
-    /// Does several parts one after the other, told which, how many bytes and from where on, until one fails. It may be cut
-    /// short at any sector, and bytes that were done before an error may be told or not. A fault that strikes one of several
-    /// parts strikes it again when it is tried alone.
+    /// Does several parts in order, and tells `work` which, how many bytes and from where, until one fails.
+    ///
+    /// It may stop at any sector, and bytes done before an error may be reported or not. A fault that strikes
+    /// one of several parts strikes it again when it is tried alone.
     fn vectored(
         &self,
         lens: impl ExactSizeIterator<Item = usize> + Clone,
@@ -77,6 +85,8 @@ impl RecordedFile {
         let cut = {
             let state = &mut *self.os.lock();
             let sector = state.disk.inodes[self.inode].sectors.at(offset);
+            // A real system may stop at any sector too, so every caller must
+            // continue a short operation.
             part(offset, total, sector, &mut *state.chance)
         };
         let mut done = 0;
@@ -89,11 +99,15 @@ impl RecordedFile {
             let worked = work(number, len, at);
             let state = &mut *self.os.lock();
             if let Err(error) = worked {
+                // Kept for the retry: else the part's own error would never be
+                // seen.
                 if let Some(fault) = fault.filter(|_| state.fault.is_none()) {
                     state.lasting = Some(LastingFault { file: self.inode, offset: at, fault });
                 }
                 let is_told =
                     state.slip != Some(ExecutorFault::MergedShort) && (done == 0 || state.chance.below(2) == 0);
+                // Linux reports a short count if bytes were done before the error;
+                // direct I/O may report the error alone.
                 return if is_told { Err(error) } else { Ok(Self::told(state, done, total)) };
             }
             done += len;
@@ -102,7 +116,7 @@ impl RecordedFile {
         Ok(Self::told(state, done, total))
     }
 
-    /// Returns how many bytes of these are told to be done.
+    /// Returns how many bytes are reported as done.
     fn told(state: &RecordingState, done: usize, total: usize) -> usize {
         if state.slip == Some(ExecutorFault::MergedShort) { total } else { done }
     }
@@ -131,6 +145,7 @@ impl RecordedFile {
 
     fn sync_alone(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
         let mut state = self.os.lock();
+        // Counted before it can fail, since a failed sync was asked for as well.
         *state.syncs.entry(at).or_default() += 1;
         let mut begun = state.begin(true, true, OperationPosition::File(self.inode));
         let broken = state.disk.inodes[self.inode].broken;
@@ -140,6 +155,7 @@ impl RecordedFile {
         }
         if broken || begun.is_err() {
             let RecordingState { disk, chance, debts, .. } = &mut *state;
+            // What was late from an earlier sync is decided by the failure too.
             debts.retain(|debt| !debt.is_of(self.inode));
             disk.inodes[self.inode].spoil(&mut **chance);
             let unheard = state.slip == Some(ExecutorFault::Unheard(at));
@@ -186,11 +202,14 @@ impl OsFile for RecordedFile {
         let len = self.part(offset, bytes.len(), ExecutorFault::ShortRead);
         let bytes = &mut bytes[..len];
         let read = self.operation(false, false, |inode| {
+            // The whole read fails, as a disk's does, though only some of the bytes
+            // are bad.
             if inode.is_bad(offset, bytes.len()) {
                 return Err(Errno::IO.into());
             }
             if inode.content.read(offset, bytes) { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
         });
+        // Wrong bytes and no error: the harness must notice that.
         if read.is_err() && self.os.lock().slip == Some(ExecutorFault::UnheardRead) {
             bytes.fill(0);
             return Ok(());
@@ -199,6 +218,7 @@ impl OsFile for RecordedFile {
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        // Before the cut: the part must fail again, whatever is done of it.
         if let Some(fault) = self.os.lock().take_lasting(self.inode, offset) {
             return Err(fault.errno().into());
         }
@@ -231,6 +251,8 @@ impl OsFile for RecordedFile {
 
     fn sync_begins(&self) {
         let inode = &mut self.os.lock().disk.inodes[self.inode];
+        // What is pending beyond here may be written while the sync runs, and need
+        // not be covered.
         inode.sync_begun = Some(inode.pending.len());
     }
 
@@ -255,6 +277,7 @@ impl Drop for RecordedFile {
     fn drop(&mut self) {
         let mut state = self.os.lock();
         let lock = &mut state.disk.inodes[self.inode].locked_by;
+        // Locks belong to the open file, as `flock` does, so they end with it.
         if *lock == Some(self.handle) {
             *lock = None;
         }

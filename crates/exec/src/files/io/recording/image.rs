@@ -20,7 +20,7 @@ impl FileImage {
     /// Cuts it off, or adds zeros.
     pub(super) fn resize(&mut self, len: usize) {
         if len < self.len {
-            // Who grows it again finds zeros.
+            // Zeroed now, so that growing again shows zeros and not the old bytes.
             self.zero(len, self.len);
         }
         self.pages.resize(len.div_ceil(PAGE), None);
@@ -59,6 +59,7 @@ impl FileImage {
     /// Makes the bytes from here to there zeros, as far as it has them.
     pub(super) fn zero(&mut self, begin: usize, end: usize) {
         for (page, begin, end) in parts(begin, end.min(self.len)) {
+            // A whole page needs no memory: absent pages read as zeros.
             if end - begin == PAGE {
                 self.pages[page] = None;
             } else if self.pages[page].is_some() {
@@ -80,6 +81,7 @@ impl FileImage {
 
     /// Returns a page that is no other's.
     fn page(&mut self, page: usize) -> &mut [u8; PAGE] {
+        // Copies a page only if a kept moment shares it.
         Arc::make_mut(self.pages[page].get_or_insert_with(|| Arc::new([0; PAGE])))
     }
 }
@@ -89,7 +91,7 @@ impl From<&[u8]> for FileImage {
         let mut image = Self::default();
         image.resize(bytes.len());
         for (at, part) in bytes.chunks(PAGE).enumerate() {
-            // Most of a large file is zeros.
+            // A large file is mostly zeros, and a page of zeros costs no memory.
             if part.iter().any(|byte| *byte != 0) {
                 image.write((at * PAGE) as u64, part);
             }

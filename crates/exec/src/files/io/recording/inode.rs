@@ -1,5 +1,5 @@
-//! A file of a recording: what reads see, what is durable, what lies between; and what of that a
-//! loss of power leaves.
+//! Models a file of a recording: what reads see, what is durable, the changes between, and what a loss of power
+//! leaves of them.
 
 use std::io;
 use std::ops::Range;
@@ -9,29 +9,29 @@ use rustix::io::Errno;
 
 use super::image::FileImage;
 
-/// Chance for a recording.
+/// Draws the random choices of a recording.
 pub trait CrashChance: Send {
-    /// A number below `n`.
+    /// Returns a number below `n`.
     fn below(&mut self, n: u64) -> u64;
 }
 
-/// What a loss of power leaves of what is not durable.
+/// Says how much of the undurable changes a loss of power leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashSurvival {
-    /// Nothing.
+    /// Leaves nothing.
     Nothing,
-    /// Everything.
+    /// Leaves everything.
     Everything,
-    /// Some operations as a whole.
+    /// Leaves some operations as a whole.
     Operations,
-    /// Some sectors of each.
+    /// Leaves some sectors of each.
     Sectors,
-    /// All of some files, nothing of others: a bit each.
+    /// Leaves all of some files and nothing of others: a bit each.
     Files(u64),
 }
 
 impl CrashSurvival {
-    /// One of all kinds.
+    /// Draws one of all kinds.
     pub fn draw(chance: &mut dyn CrashChance) -> Self {
         match chance.below(8) {
             0 | 1 => Self::Nothing,
@@ -43,12 +43,12 @@ impl CrashSurvival {
     }
 }
 
-/// Bytes of a file's sectors, none of which is ever torn.
+/// Holds the bytes of a file's sectors, none of which is ever torn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SectorBytes {
-    /// Of those at the beginning.
+    /// Holds the bytes of a sector at the beginning of the file.
     pub(super) bytes: u64,
-    /// From where on they have others, a multiple of both.
+    /// Holds the offset from which sectors are different, a multiple of both sizes, and their bytes.
     pub(super) behind: (u64, u64),
 }
 
@@ -59,7 +59,7 @@ impl Default for SectorBytes {
 }
 
 impl SectorBytes {
-    /// Of the sector in which this byte is.
+    /// Returns the bytes of the sector at this offset.
     pub(super) const fn at(self, offset: u64) -> u64 {
         if offset < self.behind.0 { self.bytes } else { self.behind.1 }
     }
@@ -93,35 +93,35 @@ impl FileChange {
     }
 }
 
-/// A change that is not durable.
+/// Is a change that is not durable.
 #[derive(Clone, Debug)]
 pub(super) struct UnsyncedChange {
-    /// The worker that did it.
+    /// Names the worker that made it.
     pub(super) worker: usize,
-    /// It was done while a sync was under way.
+    /// Is true if it was made while a sync was running.
     pub(super) beside: bool,
     pub(super) change: FileChange,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct RecordedInode {
-    /// What reads see.
+    /// Holds what reads see.
     pub(super) content: FileImage,
     pub(super) durable: FileImage,
-    /// Since the last sync.
+    /// Lists the changes since the last sync.
     pub(super) pending: Vec<UnsyncedChange>,
-    /// Of these, those that were there when the last sync ended, or the process before.
+    /// Counts those of them that existed when the last sync, or the process before, ended.
     pub(super) settled: usize,
-    /// The worker that asks now.
+    /// Names the worker that asks now.
     pub(super) worker: usize,
-    /// Where among what is pending a sync has begun: it covers what is before.
+    /// Holds where among the pending changes a running sync began: it covers those before.
     pub(super) sync_begun: Option<usize>,
-    /// A sync has failed: reads may show what is not durable, and no later sync makes it so.
+    /// Is true if a sync has failed: reads may show what is not durable, and no later sync makes it so.
     pub(super) spoiled: bool,
-    /// Syncs that failed.
+    /// Counts the failed syncs.
     pub(super) failed_syncs: u64,
     pub(super) sectors: SectorBytes,
-    /// Every operation on it fails.
+    /// Is true if every operation on the file fails.
     pub(super) broken: bool,
     pub(super) hangs: bool,
     /// Lists what cannot be read.
@@ -161,6 +161,7 @@ impl RecordedInode {
             }
             FileChange::Punch { .. } | FileChange::SetLen(_) => None,
         });
+        // Rot sits on the medium: it must be seen whichever image a crash leaves.
         let kept =
             [&mut self.content, &mut self.durable].into_iter().filter_map(|image| image.byte_mut(offset as usize));
         kept.chain(pending).for_each(|byte| *byte ^= 1 << (bit % 8));
@@ -177,6 +178,8 @@ impl RecordedInode {
             {
                 return Err(Errno::IO.into());
             }
+            // A disk remaps a bad sector when it is written as a whole; a part of
+            // it would need the old bytes.
             self.bad
                 .retain(|(range, kind)| *kind != BadBytes::UntilWritten || range.start < *offset || end < range.end);
         }
@@ -186,20 +189,24 @@ impl RecordedInode {
 
     pub(super) fn apply(&mut self, change: FileChange) {
         change.apply(&mut self.content);
+        // Marked at once: afterwards nobody can tell whether it came before or
+        // after the sync began.
         self.pending.push(UnsyncedChange { worker: self.worker, beside: self.sync_begun.is_some(), change });
     }
 
-    /// What is pending before here is covered by a sync that ends now.
+    /// Returns the end of the pending changes that a sync covers which ends now.
     pub(super) fn covered_by_sync(&mut self) -> usize {
         self.sync_begun.take().unwrap_or(self.pending.len())
     }
 
-    /// What is pending before `end` is durable, but for lengths that were set unless `lengths`, and for
-    /// what the sync does not cover.
+    /// Makes the pending changes before `end` durable, except those that `covers` excludes.
+    /// Without `lengths` it leaves out set lengths.
     pub(super) fn sync(&mut self, lengths: bool, end: usize, covers: impl Fn(usize, &UnsyncedChange) -> bool) {
         // What a length that is not durable cuts off or adds stays undecided, and so does what was
         // done before it.
         let sets = |pending: &UnsyncedChange| !lengths && matches!(pending.change, FileChange::SetLen(_));
+        // What precedes an undecided length must stay in order with it, so only
+        // later changes become durable.
         let first = self.pending.iter().rposition(sets).map_or(0, |last| last + 1);
         let mut index = first;
         let covered = self.pending.extract_if(first..end.clamp(first, self.pending.len()), |pending| {
@@ -211,10 +218,12 @@ impl RecordedInode {
         }
     }
 
-    /// A sync fails: what is pending is durable or never will be, as chance has it.
+    /// Fails a sync: each pending change becomes durable or never does, sector by sector, at random.
     pub(super) fn spoil(&mut self, chance: &mut dyn CrashChance) {
         (self.spoiled, self.sync_begun, self.settled) = (true, None, 0);
         self.failed_syncs += 1;
+        // Linux marks the pages clean after a failed sync, so the next one succeeds
+        // without writing them.
         let pending = std::mem::take(&mut self.pending);
         apply_some(&mut self.durable, &pending, self.sectors, 0, CrashSurvival::Sectors, chance);
     }
@@ -251,12 +260,15 @@ fn apply_sectors(image: &mut FileImage, change: &FileChange, sectors: SectorByte
         FileChange::Write { offset, bytes } => (*offset, bytes.len() as u64),
         FileChange::Punch { offset, len } => (*offset, *len),
         FileChange::SetLen(_) => {
+            // A length has no sectors: it is there or not.
             if chance.below(2) == 0 {
                 change.apply(image);
             }
             return;
         }
     };
+    // Sector by sector: a disk promises the atomicity of a sector and of nothing
+    // larger.
     let mut at = offset;
     while at < offset + len {
         let sector = sectors.at(at);

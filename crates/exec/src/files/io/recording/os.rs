@@ -1,4 +1,4 @@
-//! A recording as an operating system.
+//! Implements the operating system of a recording.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ impl OsInterface for RecordingOs {
     fn open(&self, path: &Path, presence: PathPresence) -> io::Result<Arc<dyn OsFile>> {
         let mut state = self.lock();
         let there = state.disk.names.get(path).copied();
+        // Only an opening that makes a file changes something, and needs room.
         state.begin(
             there.is_none(),
             there.is_none() && matches!(presence, PathPresence::New | PathPresence::Either),
@@ -57,7 +58,8 @@ impl OsInterface for RecordingOs {
     }
 
     fn draw(&self) -> [u8; 16] {
-        // No two arrays are made after the same number of operations.
+        // Unique, since no two arrays are made after the same number of operations.
+        // The factor is 2^64 divided by the golden ratio, which spreads the bits.
         let operations = self.lock().operations.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         u128::from(operations).to_le_bytes()
     }
@@ -65,6 +67,7 @@ impl OsInterface for RecordingOs {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
         state.begin(false, true, OperationPosition::Path(path))?;
+        // A removed name comes back after a cut, until its folder is synced.
         state.disk.names.remove(path).map(|_| ()).ok_or_else(|| Errno::NOENT.into())
     }
 
@@ -91,6 +94,8 @@ impl OsInterface for RecordingOs {
         }
         let RecordedDisk { names, durable_names, .. } = &mut state.disk;
         let inside = |path: &PathBuf| path.parent() == Some(folder);
+        // Names outside of the folder stay as they were: one sync covers one
+        // folder.
         durable_names.retain(|path, _| !inside(path) || names.contains_key(path));
         durable_names.extend(names.iter().filter(|(path, _)| inside(path)).map(|(path, at)| (path.clone(), *at)));
         Ok(())

@@ -1,5 +1,7 @@
-//! The ring of a recording: operations wait until chance has one of them go on. A write of several sectors may be done
-//! in part, a merged one as far as any of its parts, and others come between the beginning and the end of a sync.
+//! Is the ring of a recording: operations wait until a random choice lets one of them go on.
+//!
+//! A write of several sectors may be done in part, and a merged one up to any of its parts. Other operations
+//! may come between the beginning and the end of a sync.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -11,7 +13,7 @@ use super::slip::ExecutorFault;
 use super::state::RecordingOs;
 use crate::files::io::ring::{EndedOperation, FileOp, IoRing, MergeRole, RingEntries, RingEntry, tell_parts};
 
-/// Operations that wait.
+/// Holds the operations that wait.
 #[derive(Debug)]
 pub(super) struct OperationQueue {
     os: RecordingOs,
@@ -24,7 +26,7 @@ struct QueuedOperation {
     entry: RingEntry,
     /// Lists the entries that are merged with it.
     others: Vec<RingEntry>,
-    /// Of a sync: it has begun.
+    /// Is true if it is a sync that has begun.
     begun: bool,
 }
 
@@ -33,14 +35,15 @@ impl QueuedOperation {
         !self.entry.file.hangs()
     }
 
-    /// Goes on; how it ended, if it did.
+    /// Takes one step; returns the result if the operation has ended.
     fn go_on(&mut self, choose: &dyn Fn(usize) -> usize) -> Option<io::Result<usize>> {
         if !self.others.is_empty() {
             return Some(self.go_on_merged());
         }
         let RingEntry { tag, file, operation, bytes, range, .. } = &mut self.entry;
         file.asked_by(tag.command as usize);
-        // A quarter of those that can be are done in part.
+        // A quarter of the operations that can be are done in part, as a kernel may
+        // do.
         let sector = file.sector();
         let sectors = range.len() / sector;
         let part = sectors > 1 && choose(4) == 0;
@@ -54,6 +57,8 @@ impl QueuedOperation {
             FileOp::Write { offset } => file.write_all_at(&bytes[range], offset).map(|()| len),
             FileOp::PunchHole { offset, len } => file.punch_hole(offset, len).map(|()| 0),
             FileOp::Sync(_) if !self.begun => {
+                // Two steps, so that writes of other commands come between the
+                // beginning and the end.
                 file.sync_begins();
                 self.begun = true;
                 return None;
@@ -88,18 +93,20 @@ impl QueuedOperation {
 }
 
 impl OperationQueue {
-    /// Makes one without operations.
+    /// Makes a queue without operations.
     pub(super) const fn of(os: RecordingOs) -> Self {
         Self { os, waiting: Vec::new(), ended: VecDeque::new() }
     }
 
-    /// Tells the parts of a merged operation how they ended, or what a planted fault has them be told.
+    /// Tells the parts of a merged operation how they ended, or what a planted fault reports.
     fn tell_parts(&mut self, parts: Vec<RingEntry>, result: &io::Result<usize>) {
         let begin = self.ended.len();
         tell_parts(parts.into_iter(), result, &mut self.ended);
         let told = &mut self.ended.make_contiguous()[begin..];
         match self.os.lock().slip {
             Some(ExecutorFault::MergedErrorOfFirst) if result.is_err() => {
+                // The fault hides the error from all parts but the first; tests
+                // demand that somebody notices.
                 told.iter_mut().skip(1).for_each(|(part, result)| *result = Ok(part.range.len()));
             }
             Some(ExecutorFault::MergedErrorOfAll) if result.is_err() => {

@@ -1,6 +1,7 @@
-//! Faults planted in the executor: what it would leave undone, do in another order, or not hear, done in its place by
-//! the recording, which is told of every operation. A harness plants them to see whether it finds them; they cost the
-//! executor nothing.
+//! Plants faults of the executor: something left undone, done in another order, or not heard.
+//!
+//! The recording, which sees every operation, acts in the executor's place. A harness plants them to see
+//! whether it finds them. They cost the executor nothing.
 
 use std::io;
 
@@ -9,44 +10,44 @@ use rustix::io::Errno;
 use super::inode::{CrashChance, FileChange, RecordedInode, UnsyncedChange};
 use crate::files::io::file::{SyncPoint, UntrustedFile};
 
-/// A fault of the executor. Of syncs it is that of all of one kind.
+/// Names a fault of the executor. A fault of syncs concerns all syncs of one point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutorFault {
-    /// They are left out.
+    /// Leaves the syncs out.
     Missing(SyncPoint),
-    /// They make contents durable and no lengths.
+    /// Makes the syncs make contents durable and no lengths.
     ContentAlone(SyncPoint),
-    /// They are told as done when they begin: what they cover becomes durable some operations later.
+    /// Reports the syncs as done when they begin: what they cover becomes durable some operations later.
     Late(SyncPoint),
-    /// What they make durable is told as done before it is written, which it is some operations later: so it comes after
-    /// what it must precede.
+    /// Reports the covered writes as done before they are written, which happens some operations later:
+    /// after what they must precede.
     Held(SyncPoint),
-    /// They are asked for before what they are to make durable is written.
+    /// Asks for the syncs before what they are to make durable is written.
     TooSoon(SyncPoint),
-    /// Two steps share one: what the first does is durable no sooner than what the second does.
+    /// Lets two steps share one sync: the first becomes durable no sooner than the second.
     Paired(SyncPoint),
-    /// Of what they make durable the first sector of each write is so at once, the others some operations later: a header
-    /// before what it says to be there.
+    /// Makes the first sector of each covered write durable at once, and the others some operations later:
+    /// a header before its content.
     HeadFirst(SyncPoint),
-    /// What was found at a start is not written anew before they make it durable.
+    /// Omits to write anew what a start found, before these syncs make it durable.
     NotAnew(SyncPoint),
-    /// One counts for a write that ended while it was under way.
+    /// Counts a sync for a write that ended while the sync was running.
     BegunBefore(SyncPoint),
-    /// They cover only what the worker wrote that asks for them.
+    /// Makes a sync cover only the writes of the worker that asks for it.
     OwnAlone,
-    /// One of them that fails counts as done.
+    /// Counts one failed sync of these as done.
     Unheard(SyncPoint),
-    /// A write or a trim that fails as a broken device does counts as done.
+    /// Counts a write or a trim as done that fails as a broken device does.
     UnheardWrite,
-    /// A write for which there is no room counts as done.
+    /// Counts a write as done for which there is no room.
     UnheardNoRoom,
-    /// A read that fails brings zeros.
+    /// Makes a failed read bring zeros.
     UnheardRead,
-    /// A write that was done in part counts as done.
+    /// Counts a write as done that was done in part.
     ShortWrite,
-    /// A read that was done in part counts as done.
+    /// Counts a read as done that was done in part.
     ShortRead,
-    /// A hole that was made in part counts as whole.
+    /// Counts a hole as whole that was made in part.
     ShortHole,
     /// Counts a merged operation that was done in part as whole.
     MergedShort,
@@ -56,20 +57,20 @@ pub enum ExecutorFault {
     MergedErrorOfAll,
     /// Gives the parts of a merged operation each other's results.
     MergedExchanged,
-    /// This counts as a record of the NVRAM.
+    /// Counts such a record or file as valid.
     Believes(UntrustedFile),
 }
 
-/// What becomes of a sync that was told as done later.
+/// Describes the later effect of a sync that was reported as done.
 #[derive(Clone, Debug)]
 pub(super) struct OmittedSync {
-    /// When so many operations were done.
+    /// Holds the number of operations after which it takes effect.
     pub(super) due: u64,
     pub(super) file: usize,
-    /// What is pending before here is covered.
+    /// Ends the pending changes that it covers.
     pub(super) end: usize,
     pub(super) lengths: bool,
-    /// What was not written so far.
+    /// Lists the changes that were not written so far.
     pub(super) held: Vec<UnsyncedChange>,
 }
 
@@ -80,7 +81,7 @@ impl OmittedSync {
 }
 
 impl ExecutorFault {
-    /// The syncs that it is about; none if it is about all or none.
+    /// Returns the point of the syncs that it concerns; none if it concerns all or none.
     pub const fn of(self) -> Option<SyncPoint> {
         match self {
             Self::Missing(at)
@@ -101,7 +102,7 @@ impl ExecutorFault {
         matches!(self, Self::Late(_) | Self::Held(_) | Self::HeadFirst(_))
     }
 
-    /// Whether an error of something that changes a file is not heard.
+    /// Returns true if such an error of a change goes unheard.
     pub(super) fn misses(self, error: &io::Error) -> bool {
         match Errno::from_io_error(error) {
             Some(Errno::NOSPC) => self == Self::UnheardNoRoom,
@@ -110,9 +111,12 @@ impl ExecutorFault {
     }
 }
 
-/// How many of these bytes, which begin there, are read, written or made zeros: all, or those before a sector that chance chooses.
+/// Counts the bytes of these that are read, written or made zeros: all, or those before a randomly chosen
+/// sector.
 pub(super) fn part(offset: u64, len: usize, sector: u64, chance: &mut dyn CrashChance) -> usize {
     let sectors = len as u64 / sector;
+    // An operation that begins inside a sector is small, and nothing tears a
+    // sector.
     if sectors < 2 || !offset.is_multiple_of(sector) || chance.below(4) != 0 {
         return len;
     }
@@ -120,9 +124,11 @@ pub(super) fn part(offset: u64, len: usize, sector: u64, chance: &mut dyn CrashC
 }
 
 impl RecordedInode {
-    /// Takes out what is pending before here, as if nobody had done it.
+    /// Removes the pending changes before `end`, as if nobody had made them.
     pub(super) fn take_back(&mut self, end: usize) -> Vec<UnsyncedChange> {
         let held = self.pending.drain(..end).collect();
+        // Rebuilt from what is durable: a change cannot be undone, since a write
+        // keeps no old bytes.
         self.content.clone_from(&self.durable);
         for pending in &self.pending {
             pending.change.apply(&mut self.content);
@@ -130,7 +136,7 @@ impl RecordedInode {
         held
     }
 
-    /// Makes the first sectors of what is pending before here durable.
+    /// Makes the first sectors of the pending changes before `end` durable.
     pub(super) fn sync_heads(&mut self, end: usize) {
         for pending in &self.pending[..end] {
             if let FileChange::Write { offset, bytes } = &pending.change {
@@ -140,7 +146,7 @@ impl RecordedInode {
         }
     }
 
-    /// What was done last is durable.
+    /// Makes the last change durable.
     pub(super) fn sync_last(&mut self, change: &FileChange) {
         self.pending.pop();
         change.apply(&mut self.durable);

@@ -1,4 +1,4 @@
-//! What a recording knows: its files, and what is to go wrong with them.
+//! Holds the state of a recording: its files, and the faults planted in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,12 +13,12 @@ use super::inode::{CrashChance, CrashSurvival, RecordedInode, SectorBytes, apply
 use super::slip::{ExecutorFault, OmittedSync};
 use crate::files::io::file::SyncPoint;
 
-/// What goes wrong with one of the coming operations.
+/// Names a fault of one of the coming operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoFault {
-    /// It fails as a broken device does.
+    /// Fails the operation as a broken device does.
     Broken,
-    /// There is no room. What asks for none does not fail.
+    /// Fails the operation for want of room. An operation that needs no room does not fail.
     NoRoom,
 }
 
@@ -41,14 +41,14 @@ pub(super) struct LastingFault {
     pub(super) fault: IoFault,
 }
 
-/// A moment that was kept: what could be found after it.
+/// Is a kept moment: what a start after it could find.
 #[derive(Debug)]
 pub struct CrashPoint {
-    /// Operations before it.
+    /// Counts the operations before it.
     pub operations: u64,
-    /// Whether the power failed; else the process alone, and what was written is still there.
+    /// Is true if the power failed; else the process alone ended, and everything written is still there.
     pub power: bool,
-    /// What was left.
+    /// Holds what was left.
     pub left: RecordingOs,
 }
 
@@ -61,46 +61,46 @@ pub(super) struct RecordedDisk {
 
 pub(super) struct RecordingState {
     pub(super) disk: RecordedDisk,
-    /// By the file's name; 512 bytes of others.
+    /// Holds the sectors by the file's name; other files have 512 bytes.
     pub(super) sectors: BTreeMap<PathBuf, SectorBytes>,
     pub(super) chance: Box<dyn CrashChance>,
-    /// Operations so far.
+    /// Counts the operations so far.
     pub(super) operations: u64,
     pub(super) slip: Option<ExecutorFault>,
-    /// What the slip told to be durable and is not so far.
+    /// Lists what a planted fault reported as durable and is not so far.
     pub(super) debts: Vec<OmittedSync>,
-    /// Files of which a sync was left out that the next one stands for.
+    /// Lists the files of which a sync was left out because the next one stands for it.
     pub(super) paired: BTreeSet<usize>,
     pub(super) fault: Option<(u64, IoFault)>,
     pub(super) lasting: Option<LastingFault>,
     pub(super) failing_sync: Option<(SyncPoint, IoFault)>,
-    /// Where the last fault struck that was asked for.
+    /// Names the file that the last planted fault struck.
     pub(super) struck: Option<PathBuf>,
-    /// Of so many operations one is kept as a moment; none if 0.
+    /// Keeps one of so many operations as a moment; none if 0.
     pub(super) rarity: u64,
     /// Bounds the operations before which both ends are kept, if they change something.
     pub(super) kept: Range<u64>,
     pub(super) moments: Vec<CrashPoint>,
     pub(super) syncs: BTreeMap<SyncPoint, u64>,
     pub(super) handles: u64,
-    /// Whose moments draw from where.
+    /// Makes the random choices of kept moments from a number.
     pub(super) fork: ChanceFactory,
 }
 
-/// Where an operation is.
+/// Names the place of an operation.
 #[derive(Clone, Copy)]
 pub(super) enum OperationPosition<'a> {
     File(usize),
     Path(&'a Path),
 }
 
-/// Operations after which at most what was told as done is done.
+/// Bounds the operations after which a delayed sync takes effect.
 const LATE: u64 = 48;
 
-/// Makes the chance of what is left of a moment.
+/// Makes the random choices of what is left at a moment.
 pub(super) type ChanceFactory = Arc<dyn Fn(u64) -> Box<dyn CrashChance> + Send + Sync>;
 
-/// An operating system in memory. Clones are the same one.
+/// Is an operating system in memory. Clones share their state.
 #[derive(Clone)]
 pub struct RecordingOs {
     pub(super) state: Arc<Mutex<RecordingState>>,
@@ -114,7 +114,7 @@ impl fmt::Debug for RecordingOs {
 }
 
 impl RecordingOs {
-    /// Without files. `fork` makes chance of a number.
+    /// Makes a recording without files. `fork` makes random choices from a number.
     pub fn new(fork: impl Fn(u64) -> Box<dyn CrashChance> + Send + Sync + 'static) -> Self {
         let chance = fork(0);
         Self::of(RecordedDisk::default(), BTreeMap::new(), chance, Arc::new(fork))
@@ -154,9 +154,11 @@ impl RecordingOs {
 }
 
 impl RecordingState {
-    /// An operation begins. A moment may be kept: before the operation, that is after the last one.
+    /// Begins an operation. A moment may be kept: before the operation, which is after the last one.
     pub(super) fn begin(&mut self, needs_room: bool, changes: bool, at: OperationPosition<'_>) -> io::Result<()> {
         if self.rarity > 0 && self.chance.below(self.rarity) == 0 {
+            // An end of the process leaves all writes, so losses of power are drawn
+            // three times as often.
             let power = self.chance.below(4) > 0;
             let left = self.end(power);
             self.moments.push(CrashPoint { operations: self.operations, power, left });
@@ -165,6 +167,8 @@ impl RecordingState {
             self.keep_both_ends();
         }
         self.operations += 1;
+        // After counting: what falls due now takes effect before the operation
+        // itself.
         self.pay(None);
         let Some((left, fault)) = &mut self.fault else { return Ok(()) };
         if !changes || *fault == IoFault::NoRoom && !needs_room {
@@ -175,6 +179,7 @@ impl RecordingState {
             return Ok(());
         }
         let errno = fault.errno();
+        // A broken file fails anyway, so a fault there would go unnoticed.
         if matches!(at, OperationPosition::File(file) if self.disk.inodes[file].broken) {
             return Ok(());
         }
@@ -199,7 +204,7 @@ impl RecordingState {
         self.chance = others;
     }
 
-    /// A fault that was asked for strikes here.
+    /// Records that a planted fault strikes here.
     pub(super) fn strike(&mut self, at: OperationPosition<'_>) {
         self.struck = Some(match at {
             OperationPosition::Path(path) => path.to_owned(),
@@ -207,7 +212,7 @@ impl RecordingState {
         });
     }
 
-    /// The name of a file; an empty one if it has none any more.
+    /// Returns the name of a file; an empty path if it has none any more.
     pub(super) fn path_of(&self, file: usize) -> PathBuf {
         let named = self.disk.names.iter().find(|(_, inode)| **inode == file);
         named.map(|(path, _)| path.clone()).unwrap_or_default()
@@ -218,6 +223,7 @@ impl RecordingState {
             let survival = CrashSurvival::draw(&mut *self.chance);
             return self.cut(survival);
         }
+        // The process alone ends: the page cache keeps everything that was written.
         self.left(self.disk.clone())
     }
 
@@ -235,6 +241,8 @@ impl RecordingState {
             let survives = match survival {
                 CrashSurvival::Nothing => false,
                 CrashSurvival::Everything => true,
+                // Each undurable name is decided by itself: a file system may write
+                // names in any order.
                 _ => now != durable && self.chance.below(2) == 0,
             };
             if let Some(at) = if survives { now } else { durable } {
@@ -249,17 +257,21 @@ impl RecordingState {
         for inode in &mut disk.inodes {
             // Nobody has it open any more, and no sync of it is under way.
             (inode.locked_by, inode.hangs, inode.sync_begun) = (None, false, None);
+            // A later fault tells changes of this life from those that a start
+            // found by this number.
             inode.settled = inode.pending.len();
         }
         let chance = (self.fork)(self.chance.below(u64::MAX));
         let left = RecordingOs::of(disk, self.sectors.clone(), chance, Arc::clone(&self.fork));
+        // The fault goes on after the crash: it is one of the program, not of one
+        // run.
         left.plant(self.slip);
         left
     }
 }
 
 impl RecordingState {
-    /// A sync of a file ends well, as far as it is honest.
+    /// Ends a sync of a file well, except as a planted fault says.
     pub(super) fn sync(&mut self, file: usize, at: SyncPoint, lengths: bool) {
         // A sync covers what an earlier one was told to have covered.
         self.pay(Some(file));
@@ -271,6 +283,7 @@ impl RecordingState {
         let (worker, settled) = (inode.worker, inode.settled);
         match slip {
             Some(ExecutorFault::Missing(_)) => {}
+            // Only the first of two is left out: inserting finds the second one.
             Some(ExecutorFault::Paired(_)) if self.paired.insert(file) => {}
             Some(ExecutorFault::Late(_)) => self.debts.push(OmittedSync { due, file, end, lengths, held: Vec::new() }),
             Some(ExecutorFault::Held(_)) => {
@@ -288,6 +301,8 @@ impl RecordingState {
                 inode.pending.truncate(settled);
                 inode.sync(lengths, end, |_, _| true);
             }
+            // The last write of this worker ended while a sync ran: exactly the one
+            // that the fault counts as covered.
             Some(ExecutorFault::BegunBefore(_))
                 if inode.pending.iter().rfind(|one| one.worker == worker).is_some_and(|one| one.beside) => {}
             Some(ExecutorFault::OwnAlone) => inode.sync(lengths, end, |_, pending| pending.worker == worker),
@@ -301,13 +316,14 @@ impl RecordingState {
         inode.settled = inode.pending.len();
     }
 
-    /// Makes durable what was told to be so: what is due by now, and all of a file.
+    /// Makes durable what was reported to be so and is due by now, or belongs to the file `of`.
     pub(super) fn pay(&mut self, of: Option<usize>) {
         if self.debts.is_empty() {
             return;
         }
         for debt in self.debts.extract_if(.., |debt| debt.due <= self.operations || of == Some(debt.file)) {
             let inode = &mut self.disk.inodes[debt.file];
+            // A broken file takes no more writes, so nothing late reaches it.
             if inode.broken {
                 continue;
             }
