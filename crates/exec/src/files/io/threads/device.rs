@@ -1,4 +1,4 @@
-//! What keeps a device's file.
+//! Serves a device's file with threads.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,52 +15,53 @@ use crate::files::io::command::{
 use crate::files::io::file::{OsFile, SyncPoint};
 use crate::files::io::syncs::{DeviceSyncs, SyncTicket, SyncTurn};
 
-/// A device's file, as all its workers share it.
+/// Holds a device's file, as all its workers share it.
 struct SharedFile {
     file: Arc<dyn OsFile>,
     options: DeviceOptions,
-    /// Steps that were begun.
+    /// Counts the steps that were begun.
     steps: AtomicU64,
-    /// Whether the file system makes holes, as far as is known.
+    /// Is true if the file system makes holes, as far as is known.
     holes: AtomicBool,
     syncs: DeviceSyncs,
 }
 
-/// One of those who serve a device's file. Each has a command at a time.
+/// Serves a device's file, one command at a time.
 pub(crate) struct DeviceFile {
     shared: Arc<SharedFile>,
-    /// Which of them it is.
+    /// Numbers the worker among those of the file.
     number: usize,
     phase: CommandPhase,
 }
 
-/// How far a command has come. Each phase asks the operating system one thing at most, so that,
-/// without threads, anything can come between two of them.
+/// Tells how far a command has come. Each phase asks the operating system one thing at most.
+/// So, without threads, anything can come between two of them.
 #[derive(Default)]
 enum CommandPhase {
-    /// Not begun.
+    /// Marks a command that is not begun.
     #[default]
     New,
-    /// All is done but that it must be made durable.
+    /// Has done everything except making it durable.
     Asks(SyncTicket, SyncPoint),
-    /// It makes durable what was written before.
+    /// Makes durable what was written before.
     Syncs(SyncPoint),
-    /// It ended so, and nobody was told.
+    /// Ended with this result, of which nobody was told.
     Ended(Result<(), CommandFailure>),
 }
 
 impl DeviceFile {
-    /// Those who serve a file so: as many as its options say, but not more than `most`.
+    /// Makes the workers of a file: as many as its options say, but not more than `most`.
     pub(crate) fn all(file: Arc<dyn OsFile>, options: DeviceOptions, most: usize) -> Vec<Self> {
         let (steps, holes) = (AtomicU64::new(0), AtomicBool::new(true));
         let shared = Arc::new(SharedFile { file, options, steps, holes, syncs: DeviceSyncs::default() });
         let worker = |number| Self { shared: Arc::clone(&shared), number, phase: CommandPhase::New };
+        // More workers than commands in flight would only wait.
         (0..usize::from(options.workers).min(most)).map(worker).collect()
     }
 }
 
 impl SharedFile {
-    /// Goes on with a command that has not ended.
+    /// Takes the next phase of a command that has not ended.
     fn go_on(&self, phase: CommandPhase, command: &mut DeviceCommand) -> CommandPhase {
         match phase {
             CommandPhase::New => self.begin(command),
@@ -74,7 +75,8 @@ impl SharedFile {
             },
             CommandPhase::Syncs(at) => {
                 let synced = self.file.sync_data(at);
-                // Before anything is told: who asked for a sync must not succeed after this.
+                // Recorded before anybody is answered: who asked for a sync must
+                // not succeed after this failure.
                 self.syncs.end(synced.is_ok());
                 CommandPhase::Ended(synced.map_err(failed))
             }
@@ -89,6 +91,8 @@ impl SharedFile {
         }
         let done = match command.work {
             DeviceAction::Read { offset } => {
+                // Sole owner: the main loop gave this buffer to be filled and keeps
+                // no handle.
                 let bytes = Arc::get_mut(&mut command.bytes).expect("nobody else has what is to be filled");
                 self.file.read_exact_at(&mut bytes[command.range.clone()], offset).map_err(failed)
             }
@@ -99,7 +103,8 @@ impl SharedFile {
             DeviceAction::Flush => Ok(()),
         };
         match (done, command.work) {
-            // All that was written before becomes durable too, which is more than is asked for.
+            // One sync covers everything written before, which is more than was
+            // asked for.
             (Ok(()), DeviceAction::Write { fua: true, .. }) => CommandPhase::Asks(self.syncs.ask(), SyncPoint::Fua),
             (Ok(()), DeviceAction::Mark { .. }) => CommandPhase::Asks(self.syncs.ask(), SyncPoint::Marks),
             (Ok(()), DeviceAction::List { .. }) => CommandPhase::Asks(self.syncs.ask(), SyncPoint::BadPages),
@@ -109,10 +114,12 @@ impl SharedFile {
     }
 
     fn trim(&self, offset: u64, len: u64) -> io::Result<()> {
+        // Remembered, so that every later trim saves the refused call.
         if self.holes.load(Ordering::Relaxed) {
             let punched = self.file.punch_hole(offset, len);
             match punched.as_ref().err().and_then(Errno::from_io_error) {
-                // The last one says that pages are not made of a block device's blocks.
+                // Linux reports EINVAL if pages are not made of a block device's
+                // blocks.
                 Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.holes.store(false, Ordering::Relaxed),
                 _ => return punched,
             }
@@ -128,6 +135,8 @@ impl PoolWorker for DeviceFile {
     const MOST: usize = 1;
 
     fn work(&mut self, commands: &mut VecDeque<DeviceCommand>, done: &mut dyn FnMut(EndedCommand)) {
+        // One command at a time, so that a worker that hangs holds back no other
+        // command.
         let Some(mut command) = commands.pop_front() else { return };
         if matches!(self.phase, CommandPhase::New) && !self.shared.options.delay.is_zero() {
             std::thread::sleep(self.shared.options.delay);
@@ -140,6 +149,7 @@ impl PoolWorker for DeviceFile {
             }
             phase => self.shared.go_on(phase, &mut command),
         };
+        // Back to the front: the worker goes on with it in the next phase.
         commands.push_front(command);
     }
 

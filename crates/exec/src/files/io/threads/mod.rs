@@ -1,4 +1,4 @@
-//! Threads that carry commands out, a pool for each device and one for the NVRAM.
+//! Carries commands out with threads: a pool for each device and one for the NVRAM.
 
 pub(crate) mod device;
 pub(crate) mod pool;

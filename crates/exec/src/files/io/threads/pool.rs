@@ -1,9 +1,9 @@
-//! Who carries commands out, one pool for each device and one for the NVRAM: threads and what they
-//! share with the main loop, or, where there are no threads, the main loop itself, a little of one
-//! command or another at a time.
+//! Carries commands out, with one pool for each device and one for the NVRAM.
+//! A pool is threads with a port, or, where there are no threads, the main loop itself, one step of one command
+//! at a time.
 //!
-//! A thread that panics takes the main loop with it ([`CommandBackend::results`]): else that would wait for
-//! ever for results that nobody will bring.
+//! A thread that panics takes the main loop with it ([`CommandBackend::results`]): else the main loop would
+//! wait for ever for results that nobody brings.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,33 +16,34 @@ use crate::files::io::backend::CommandBackend;
 use crate::files::io::file::OsFile;
 use crate::files::io::port::{CommandPort, LoopWakeup};
 
-/// What carries out the commands of a pool; there may be several in one.
+/// Carries out the commands of a pool; one pool may have several workers.
 pub(crate) trait PoolWorker: Send + 'static {
-    /// What it is told.
+    /// Is the type of a command.
     type Command: Send + 'static;
-    /// What it answers.
+    /// Is the type of a result.
     type Done: Send + 'static;
 
-    /// Commands that it is given at a time at most.
+    /// Limits the commands that a worker is given at a time.
     const MOST: usize;
 
-    /// Goes on with these, in order, and takes out those that are done. It is called until none is
-    /// left.
+    /// Works on these in order, and takes out those that are done.
+    /// The pool calls it until none is left.
     fn work(&mut self, commands: &mut VecDeque<Self::Command>, done: &mut dyn FnMut(Self::Done));
 
-    /// Whether it would go on now; else it hangs, or waits for another of its pool. Only workers
-    /// without threads are asked.
+    /// Returns true if the worker could go on now; else it hangs, or waits for another of its pool.
+    /// Only workers without threads are asked.
     fn is_ready(&self) -> bool {
         true
     }
 }
 
-/// The way to workers, who take commands in order and end them in any. Their threads end when the
-/// pool is closed: what they are at work on is finished, what they have not begun never is. Nobody
-/// waits for them unless by [`end`](Self::end).
+/// Sends commands to workers, who take them in order and end them in any order.
+///
+/// Its threads end when the pool is closed: they finish the commands that they have begun, and no others.
+/// Only [`end`](Self::end) waits for them.
 pub(crate) struct WorkerPool<W: PoolWorker> {
     by: PoolWorkers<W>,
-    /// Commands without a result so far.
+    /// Counts the commands without a result so far.
     in_flight: usize,
     depth: usize,
 }
@@ -53,9 +54,9 @@ enum PoolWorkers<W: PoolWorker> {
         wakeup: Arc<LoopWakeup>,
         threads: Vec<Option<JoinHandle<()>>>,
         panicked: bool,
-        /// When the last result came, or a command to threads without any.
+        /// Records when the last result came, or a command to idle threads.
         moved: Instant,
-        /// What is held until the last of them has ended.
+        /// Holds a lock until the last of the threads has ended.
         kept: ThreadLock,
     },
     MainLoop {
@@ -65,10 +66,10 @@ enum PoolWorkers<W: PoolWorker> {
     },
 }
 
-/// A lock that threads hold as long as they are there.
+/// Holds a lock that lives as long as the threads.
 type ThreadLock = Arc<OnceLock<Arc<dyn OsFile>>>;
 
-/// A worker without a thread, and what it is at work on.
+/// Pairs a worker without a thread with its current commands.
 struct InLine<W: PoolWorker> {
     worker: W,
     taken: VecDeque<W::Command>,
@@ -83,8 +84,10 @@ impl<W: PoolWorker> WorkerPool<W> {
         for (number, worker) in workers.into_iter().enumerate() {
             let (shared, kept) = (Arc::clone(&port), Arc::clone(&kept));
             let thread = Builder::new().name(format!("{name}.{number}")).spawn(move || {
+                // Its `drop` reports the end, so a panic is reported as well.
                 let end = ThreadExit { port: shared, thread: number };
-                // Dropped before the end is told: with the worker its file, and then the lock.
+                // Declared before the worker and dropped after it: the worker's
+                // file closes, then the lock goes, then the end is told.
                 let _kept = kept;
                 let mut worker = worker;
                 let mut taken = VecDeque::new();
@@ -114,7 +117,7 @@ impl<W: PoolWorker> WorkerPool<W> {
         })
     }
 
-    /// Has the main loop do the work, at most `depth` commands at a time.
+    /// Makes the main loop do the work, at most `depth` commands at a time.
     pub(crate) fn in_line(depth: usize, workers: Vec<W>) -> Self {
         let workers = workers.into_iter().map(|worker| InLine { worker, taken: VecDeque::new() }).collect();
         Self {
@@ -124,14 +127,14 @@ impl<W: PoolWorker> WorkerPool<W> {
         }
     }
 
-    /// Waits for the end of these threads, which have said that they end.
+    /// Waits for the end of these threads, which have reported that they end.
     ///
     /// # Panics
-    /// As a thread did, if one did, and again whenever something is under way.
+    /// Panics as a thread did, if one did, and again whenever commands are in flight.
     fn join(&mut self, ended: u32) {
         let PoolWorkers::Threads { threads, panicked, .. } = &mut self.by else { return };
-        // Its panic was caught and the pool is used all the same: what that thread had taken is
-        // never done.
+        // The panic was caught and the pool is used all the same; the commands of
+        // that thread never end.
         assert!(!*panicked || self.in_flight == 0, "a thread that panicked brings no more results");
         for (_, thread) in threads.iter_mut().enumerate().filter(|(number, _)| ended >> number & 1 != 0) {
             if let Some(Err(panic)) = thread.take().map(JoinHandle::join) {
@@ -159,6 +162,8 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
         self.in_flight += 1;
         match &mut self.by {
             PoolWorkers::Threads { port, moved, .. } => {
+                // The time counts from an idle pool's first command, not from its
+                // last result.
                 if self.in_flight == 1 {
                     *moved = Instant::now();
                 }
@@ -170,6 +175,7 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
 
     fn stuck(&self) -> Duration {
         match &self.by {
+            // The recording has no clock.
             PoolWorkers::Threads { moved, .. } if self.is_busy() => moved.elapsed(),
             _ => Duration::ZERO,
         }
@@ -193,6 +199,8 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
         let PoolWorkers::MainLoop { workers, commands, results } = &mut self.by else { return };
         let Some(one) = workers.iter_mut().filter(|one| one.can_go_on(commands)).nth(chosen) else { return };
         if one.taken.is_empty() {
+            // A random number of commands, since threads may take any number that
+            // is there.
             let count = 1 + choose(commands.len().min(W::MOST));
             one.taken.extend(commands.drain(..count));
         }
@@ -224,13 +232,15 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
         let left = match &mut self.by {
             PoolWorkers::Threads { port, .. } => port.close(),
             PoolWorkers::MainLoop { workers, commands, .. } => {
-                // Those that hang have begun one each.
+                // A hanging worker has begun a command, as a thread would have, so
+                // its command does not come back.
                 for one in workers.iter_mut().filter(|one| one.taken.is_empty() && !one.worker.is_ready()) {
                     one.taken.extend(commands.pop_front());
                 }
                 std::mem::take(commands)
             }
         };
+        // Returned commands get no result, so they are no longer in flight.
         self.in_flight -= left.len();
         left
     }
@@ -238,6 +248,7 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
     fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
         self.close();
         let PoolWorkers::Threads { port, wakeup, threads, kept, .. } = &mut self.by else { return };
+        // Worker numbers are below 32, so the mask fits.
         let all = u32::MAX >> (u32::BITS - threads.len() as u32);
         let mut ended = port.results(&mut VecDeque::new());
         while ended != all {
@@ -248,22 +259,24 @@ impl<W: PoolWorker> CommandBackend for WorkerPool<W> {
             wakeup.wait(Some(left));
             ended = port.results(&mut VecDeque::new());
         }
-        // Whoever else's ring it was is heard once more.
+        // The waits above have heard signals of other pools as well, so one is
+        // given again.
         wakeup.signal();
         if ended != all
             && let Some(keep) = keep
         {
-            // Dropped with the last of these threads, be it right now.
+            // The last of these threads drops it, perhaps right now.
             drop(kept.set(Arc::clone(keep)));
         }
-        // A thread that panicked has said so, and what is dropped may be dropped by that very panic.
+        // A panic was reported already, and this very drop may be part of its
+        // unwinding.
         let ended = threads.drain(..).enumerate().filter(|(number, _)| ended >> number & 1 != 0);
         ended.filter_map(|(_, thread)| thread).for_each(|thread| drop(thread.join()));
     }
 }
 
 impl<W: PoolWorker> InLine<W> {
-    /// Whether it could go on with something, if these wait.
+    /// Returns true if the worker could go on, given these waiting commands.
     fn can_go_on(&self, waiting: &VecDeque<W::Command>) -> bool {
         !(self.taken.is_empty() && waiting.is_empty()) && self.worker.is_ready()
     }
@@ -271,11 +284,12 @@ impl<W: PoolWorker> InLine<W> {
 
 impl<W: PoolWorker> Drop for WorkerPool<W> {
     fn drop(&mut self) {
+        // Nobody waits for threads here: one that hangs must not hang its owner.
         self.close();
     }
 }
 
-/// Says that a thread has ended, however it did.
+/// Reports the end of a thread, also after a panic.
 struct ThreadExit<T, R> {
     port: Arc<CommandPort<T, R>>,
     thread: usize,

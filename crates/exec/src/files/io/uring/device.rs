@@ -1,9 +1,16 @@
-//! What has a ring keep a device's file: commands become operations, one after the other for each, as a thread would
-//! ask for them ([`DeviceFile`](crate::files::io::threads::device::DeviceFile)), but all commands of the device at a time and in the main loop.
+//! Serves a device's file by a ring. Commands become operations, one after the other for each command, as a
+//! thread would ask for them ([`DeviceFile`](crate::files::io::threads::device::DeviceFile)).
+//! All commands of the device run at a time, in the main loop.
 //!
-//! A write with FUA is a write, and a sync that begins when it has ended, not a linked pair and not `RWF_DSYNC`: several share
-//! a sync so, a short write can be continued before it, and an error says whether the write failed or the sync, which
-//! [`CommandFailure::no_room`](crate::files::io::command::CommandFailure::no_room) has to know. What one sync learns holds for all ([`DeviceSyncs`]).
+//! A write with FUA is a write, and a sync that begins when the write has ended, not a linked pair and not
+//! `RWF_DSYNC`:
+//!
+//! * Several writes share a sync so.
+//! * A short write is continued before the sync.
+//! * An error says whether the write or the sync failed, which decides
+//!   [`CommandFailure::no_room`](crate::files::io::command::CommandFailure::no_room).
+//!
+//! The result of one sync holds for all ([`DeviceSyncs`]).
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,53 +32,54 @@ use crate::files::io::merge::MergeCounts;
 use crate::files::io::ring::{EndedOperation, FileOp, LockedFile, MergeRole, OperationTag, RingEntries, RingEntry};
 use crate::files::io::syncs::{DeviceSyncs, SyncTicket, SyncTurn};
 
-/// How often an operation is asked for again that the system put off.
+/// Limits how often an operation is asked for again that the system put off.
 const PATIENT: u8 = 16;
 
-/// The way to a ring for the commands of one device.
+/// Sends the commands of one device to a ring.
 pub(crate) struct UringDevice {
     file: Arc<LockedFile>,
     dev: u8,
     life: u32,
     options: DeviceOptions,
     depth: usize,
-    /// Steps that were begun.
+    /// Counts the steps that were begun.
     steps: u64,
-    /// Whether the file system makes holes, as far as is known.
+    /// Is true if the file system makes holes, as far as is known.
     holes: bool,
     syncs: DeviceSyncs,
     flights: Vec<Option<InFlightCommand>>,
     free: Vec<u32>,
-    /// Those for which all is done but that it must be made durable.
+    /// Lists the commands that are done and still must be made durable.
     ask: VecDeque<(u32, SyncTicket, SyncPoint)>,
-    /// What is to be given to the ring.
+    /// Holds what the ring is given next.
     outgoing: RingEntries,
     /// Counts the parts of merged operations that were asked for again, since somebody took the counts last.
     parted: MergeCounts,
     results: VecDeque<EndedCommand>,
     in_flight: usize,
     closed: bool,
-    /// When the last result came, or a command when there were none.
+    /// Records when the last result came, or a command when there were none.
     moved: Instant,
 }
 
-/// A command under way.
+/// Is a command under way.
 struct InFlightCommand {
     issue: Option<Issue>,
     work: DeviceAction,
     range: Range<usize>,
-    /// Its bytes while no operation has them.
+    /// Holds the command's bytes while no operation has them.
     bytes: Option<SharedBuffer>,
-    /// Bytes read or written, or made zeros.
+    /// Counts the bytes read, written, or made zeros.
     done: u64,
-    /// How often its operation was put off.
+    /// Counts how often its operation was put off.
     put_off: u8,
     /// Tells that an operation failed, or was cut short, in which it was merged: it is asked for by itself.
     is_parted: bool,
 }
 
 impl UringDevice {
-    /// For the file of this device, of which it is the one of this number in this life; `depth` commands at a time at most.
+    /// Makes the sender for a file of the device `dev`, with the number `life` among all files of this life;
+    /// `depth` commands at a time at most.
     pub(crate) fn new(file: Arc<LockedFile>, (dev, life): (u8, u32), options: DeviceOptions, depth: usize) -> Self {
         Self {
             file,
@@ -94,17 +102,17 @@ impl UringDevice {
         }
     }
 
-    /// Which of the device's files it is for.
+    /// Returns the number of the file among all of this life.
     pub(crate) const fn life(&self) -> u32 {
         self.life
     }
 
-    /// Whether there is something to be given to the ring, or a result.
+    /// Returns true if there is something for the ring, or a result.
     pub(crate) fn stirs(&self) -> bool {
         !self.outgoing.is_empty() || self.has_results()
     }
 
-    /// What is to be given to the ring.
+    /// Returns what the ring is given next.
     pub(crate) const fn outgoing(&mut self) -> &mut RingEntries {
         &mut self.outgoing
     }
@@ -119,29 +127,32 @@ impl UringDevice {
         self.flights.iter().flatten().count() - self.ask.len()
     }
 
-    /// Whether there are results.
+    /// Returns true if there are results.
     pub(crate) fn has_results(&self) -> bool {
         !self.results.is_empty()
     }
 
-    /// An operation of this file's has ended.
+    /// Handles the end of an operation of this file.
     pub(crate) fn ended(&mut self, (entry, result): EndedOperation) {
         let (number, operation) = (entry.tag.command, entry.operation);
         let is_unknown = entry.is_merged() && !matches!(result, Ok(bytes) if bytes == entry.range.len());
         self.give_back(entry);
         let Some(flight) = &mut self.flights[number as usize] else { return };
         if is_unknown && !self.closed {
-            // An error of a merged operation does not say whose it is. By itself each part gets its own.
+            // An error of a merged operation does not say which part failed. Asked
+            // for alone, each part gets its own result.
             flight.is_parted = true;
             let is_read = matches!(operation, FileOp::Read { .. });
             *(if is_read { &mut self.parted.reads } else { &mut self.parted.writes }) += 1;
             return self.ask_for(number, operation);
         }
         let errno = result.as_ref().err().and_then(Errno::from_io_error);
-        // It was put off, or called off because the thread has ended that gave it to the ring.
+        // The system put it off, or cancelled it because the thread that submitted
+        // it has ended.
         let again = match errno {
             Some(Errno::INTR | Errno::CANCELED) => true,
-            // The kernel has no other way to say it of some operations; the bytes are there.
+            // The kernel has no other way to say of some operations that it put
+            // them off. The bytes are there, so EFAULT cannot mean them.
             Some(Errno::AGAIN | Errno::FAULT) => {
                 flight.put_off += 1;
                 flight.put_off < PATIENT
@@ -153,19 +164,25 @@ impl UringDevice {
         }
         match (operation, result) {
             (FileOp::Sync(_), synced) => {
-                // Before anything is told: who asked for a sync must not succeed after this.
+                // Recorded before anybody is answered: who asked for a sync must
+                // not succeed after this failure.
                 self.syncs.end(synced.is_ok());
                 self.finish(number, synced.map(drop).map_err(failed));
                 self.sync();
                 return;
             }
             (FileOp::PunchHole { len, .. }, Ok(_)) => flight.done += len,
-            // The last one says that pages are not made of a block device's blocks.
+            // Linux reports EINVAL if pages are not made of a block device's
+            // blocks.
             (FileOp::PunchHole { .. }, Err(_))
                 if matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL)) =>
             {
+                // Falls through to `go_on`, which writes zeros for this command and
+                // all later ones.
                 self.holes = false;
             }
+            // A device's file never ends before its pages, so nothing would come of
+            // asking again.
             (FileOp::Read { .. }, Ok(0)) => {
                 self.finish(number, Err(failed(io::ErrorKind::UnexpectedEof.into())));
                 return;
@@ -187,11 +204,12 @@ impl UringDevice {
         self.go_on(number);
     }
 
-    /// Asks for what is left to be done of a command.
+    /// Asks for the rest of a command.
     fn go_on(&mut self, number: u32) {
         let Some(flight) = &self.flights[number as usize] else { return };
         let (work, done, len) = (flight.work, flight.done, flight.len());
         if done < len {
+            // What a closed file was not asked for must never reach it.
             if self.closed {
                 return self.finish(number, Err(failed(closed())));
             }
@@ -207,7 +225,10 @@ impl UringDevice {
             return self.ask_for(number, operation);
         }
         match work {
-            // All that was written before becomes durable too, which is more than is asked for.
+            // One sync covers everything written before, which is more than was
+            // asked for.
+            // The ticket is taken after the write has ended, so a sync that runs
+            // already does not count.
             DeviceAction::Write { fua: true, .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Fua)),
             DeviceAction::Mark { .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Marks)),
             DeviceAction::List { .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::BadPages)),
@@ -217,8 +238,10 @@ impl UringDevice {
         self.sync();
     }
 
-    /// Syncs if somebody asks for one that none has covered, and none is under way.
+    /// Begins a sync if a command asks for one that none has covered, and none is running.
     fn sync(&mut self) {
+        // Linux reports a failed sync once: two at a time could give one worker a
+        // success that hides it.
         while !self.syncs.is_under_way()
             && let Some((number, ticket, at)) = self.ask.pop_front()
         {
@@ -245,7 +268,8 @@ impl UringDevice {
             }
             _ => (flight.bytes.take().expect("a command has one operation at a time"), 0..0),
         };
-        // What the executor writes for itself is counted apart, and so is a part that is asked for once more.
+        // The executor's own writes are counted apart, and so is a part that is
+        // asked for once more.
         let is_first = flight.done == 0 && !flight.is_parted;
         let can_merge = is_first && matches!(flight.work, DeviceAction::Read { .. } | DeviceAction::Write { .. });
         let role = if can_merge { MergeRole::Single } else { MergeRole::Barred };
@@ -253,10 +277,11 @@ impl UringDevice {
         self.outgoing.push_back(RingEntry { role, tag, file: Arc::clone(&self.file), operation, bytes, range });
     }
 
-    /// The bytes of an operation are its command's again.
+    /// Returns the bytes of an operation to its command.
     fn give_back(&mut self, entry: RingEntry) {
         if let Some(flight) = &mut self.flights[entry.tag.command as usize] {
-            // Else they are the zeros.
+            // Without bytes of its own the command is a trim, and the entry holds
+            // the shared zeros.
             flight.bytes.get_or_insert(entry.bytes);
         }
     }
@@ -296,6 +321,8 @@ impl CommandBackend for UringDevice {
         self.steps += 1;
         let DeviceCommand { issue, work, bytes, range } = command;
         let flight = InFlightCommand { issue, work, range, bytes: Some(bytes), done: 0, put_off: 0, is_parted: false };
+        // Numbers are used again, so that the table stays as small as the most
+        // commands in flight.
         let number = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
             self.flights.len() as u32 - 1
@@ -322,12 +349,16 @@ impl CommandBackend for UringDevice {
         for entry in std::mem::take(&mut self.outgoing) {
             let number = entry.tag.command;
             if matches!(entry.operation, FileOp::Sync(_)) {
+                // A sync that never began proves nothing, so whoever waits for it
+                // must not succeed.
                 self.syncs.end(false);
             }
             let unbegun = self.flights[number as usize].as_ref().is_some_and(|flight| flight.is_unbegun(&entry));
             self.give_back(entry);
             self.finish(number, Err(failed(closed())));
             if unbegun {
+                // A command that the device saw nothing of may be given to its
+                // replacement.
                 left.extend(self.results.pop_back().map(|(command, _)| command));
             }
         }
@@ -346,7 +377,7 @@ impl CommandBackend for UringDevice {
 }
 
 impl InFlightCommand {
-    /// Bytes that are read or written, or made zeros.
+    /// Counts the bytes that are read, written, or made zeros.
     fn len(&self) -> u64 {
         match self.work {
             DeviceAction::Read { .. }
@@ -358,9 +389,10 @@ impl InFlightCommand {
         }
     }
 
-    /// Whether this operation, which the ring was not given, is its first.
+    /// Returns true if this operation, which the ring was not given, is the command's first.
     fn is_unbegun(&self, entry: &RingEntry) -> bool {
         let syncs = matches!(entry.operation, FileOp::Sync(_));
+        // A sync of a write is no first operation: its write is done.
         self.done == 0 && self.put_off == 0 && !self.is_parted && (!syncs || self.work == DeviceAction::Flush)
     }
 }

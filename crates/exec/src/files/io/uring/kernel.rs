@@ -1,10 +1,13 @@
-//! The kernel's ring.
+//! Wraps the kernel's ring.
 //!
-//! Only this file holds unsafe code, of one kind: an operation is given to the kernel with the address of bytes that the
-//! kernel reads or fills until it says that the operation has ended, whatever becomes of the executor meanwhile. So the
-//! entry, which owns those bytes and the file, stays in `flying` from before the kernel hears of it until its completion is
-//! taken out, and nobody is given a reference to it; and a ring that is dropped before all have ended drops none of
-//! the others. The same holds of all entries of a merged operation, and of the list of addresses that it is given with.
+//! Only this file of the crate holds unsafe code, of one kind: the kernel gets the address of bytes and reads
+//! or fills them until the operation has ended.
+//!
+//! * The entry, which owns those bytes and the file, is in `flying` from before the kernel hears of it until
+//!   its completion is taken out.
+//! * Nobody is given a reference to it meanwhile.
+//! * A ring that is dropped before all have ended drops none of the others.
+//! * The same holds of all entries of a merged operation, and of its list of addresses.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::collections::VecDeque;
@@ -20,22 +23,23 @@ use rustix::io::Errno;
 
 use crate::files::io::ring::{EndedOperation, FileOp, IoRing, RingEntries, RingEntry, tell_parts};
 
-/// Operations that are given to the kernel in one call at most.
+/// Limits the operations that are given to the kernel in one call.
 const QUEUE: u32 = 1024;
-/// Bytes of a read or write at most; the rest follows.
+/// Limits the bytes of a read or write; the rest follows.
+/// The kernel takes 2 GiB less a page at most.
 const LONGEST: usize = 1 << 30;
-/// Threads at most that the kernel may have for what it cannot do without waiting: see [`KernelRing::new`].
+/// Limits the kernel's threads for operations that may wait: see [`KernelRing::new`].
 const MOST_WORKERS: u32 = 4096;
 
-/// A ring of the kernel's.
+/// Is a ring of the kernel.
 pub(crate) struct KernelRing {
     ring: IoUring,
-    /// By the number that the kernel knows them by.
+    /// Holds the operations by the number that the kernel knows them by.
     flying: Vec<Option<KernelOperation>>,
     free: Vec<u32>,
-    /// Counts the operations that are flying and that the kernel has not taken.
+    /// Counts the flying operations that the kernel has not taken.
     behind: usize,
-    /// Counts the entries that are flying, of which several may be one operation.
+    /// Counts the flying entries, of which several may be one operation.
     entries: usize,
     /// Keeps lists for the next merged operations.
     spare: Vec<(Vec<RingEntry>, Vec<IoVector>)>,
@@ -82,46 +86,54 @@ impl fmt::Debug for KernelRing {
 }
 
 impl KernelRing {
-    /// A ring for about so many operations at a time; more find room all the same.
+    /// Makes a ring for about so many operations at a time; more find room all the same.
     ///
     /// # Errors
-    /// If the kernel has none, or does not let this process have one.
+    /// Fails if the kernel has none, or denies this process one.
     pub(crate) fn new(operations: u32) -> io::Result<Self> {
         let mut builder = IoUring::builder();
-        // What has ended is looked at when the main loop asks, not by interrupting it. A kernel before 5.19 knows no better.
+        // Completions are delivered when the main loop asks, without interrupting
+        // it. A kernel before 5.19 does not know these flags.
         builder.dontfork().setup_clamp().setup_cqsize((2 * operations).next_power_of_two().max(QUEUE));
         let plain = builder.clone();
         let ring = builder.setup_coop_taskrun().setup_taskrun_flag().build(QUEUE);
         let ring = ring.or_else(|_| plain.build(QUEUE))?;
         let mut probe = Probe::new();
+        // Asked for and not guessed from a version: distributions disable or
+        // backport operations.
         ring.submitter().register_probe(&mut probe)?;
         let singles = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
         let needed = [singles.as_slice(), &[opcode::Readv::CODE, opcode::Writev::CODE]].concat();
+        // Without NODROP a full completion queue would lose results, and their
+        // bytes would never come back.
         if !needed.iter().all(|code| probe.is_supported(*code)) || !ring.params().is_feature_nodrop() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's rings cannot do all that is needed"));
         }
-        // What has to wait is done by threads of the kernel's. Those that hang with one device must not keep
-        // those from being started that another needs. A kernel before 5.15 has as many as it likes.
+        // Threads of the kernel do what has to wait. Those that hang with one
+        // device must not use up the threads of another. A kernel before 5.15 has
+        // no limit.
         let mut workers = [operations.clamp(64, MOST_WORKERS), 0];
         let _old = ring.submitter().register_iowq_max_workers(&mut workers);
         Ok(Self { ring, flying: Vec::new(), free: Vec::new(), behind: 0, entries: 0, spare: Vec::new() })
     }
 
-    /// Keeps an entry, with those of the queue that are merged with it, and says how the kernel is told of it.
+    /// Keeps an entry, with those of the queue that are merged with it, and returns the kernel's form of it.
     ///
     /// # Errors
-    /// The entry, if its file is none of the kernel's.
+    /// Returns the entry if its file has no descriptor.
     fn keep(&mut self, mut entry: RingEntry, queue: &mut RingEntries) -> Result<squeue::Entry, RingEntry> {
         let Some(file) = entry.file.descriptor().map(|file| Fd(file.as_raw_fd())) else { return Err(entry) };
         let (len, parts) = (entry.range.len().min(LONGEST), entry.parts());
         let (mut others, mut vector) = (Vec::new(), Vec::new());
         if parts > 1 {
+            // Reused, so that a merged operation allocates nothing after a while.
             (others, vector) = self.spare.pop().unwrap_or_default();
             others.extend(queue.drain(..parts - 1));
             vector.push(IoVector::of(&mut entry));
             vector.extend(others.iter_mut().map(IoVector::of));
         }
-        // The kernel hands what it is asked to a thread of its own at once then, and tries nothing itself.
+        // The kernel would try the operation in this thread first, and block the
+        // main loop; ASYNC goes to its threads at once.
         let flags = if entry.file.may_block() { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
         let told = match entry.operation {
             FileOp::Read { offset } if parts > 1 => {
@@ -177,7 +189,8 @@ impl IoRing for KernelRing {
             match self.ring.submit() {
                 Ok(taken) => self.behind -= taken,
                 Err(error) => match Errno::from_io_error(&error) {
-                    // Tried again when something has ended, or at once.
+                    // BUSY says that completions wait, AGAIN that memory is short:
+                    // the next turn tries again.
                     Some(Errno::BUSY | Errno::AGAIN | Errno::INTR) => return Ok(()),
                     _ => return Err(error),
                 },
@@ -190,7 +203,8 @@ impl IoRing for KernelRing {
         let unsaid = submission.taskrun() || submission.cq_overflow();
         drop(submission);
         if unsaid {
-            // What the kernel could not say before is said now; whatever is wrong is found when something is submitted.
+            // The kernel delivers what it held back during this call. Any error
+            // shows up at the next submission.
             if let Ok(taken) = self.ring.submit() {
                 self.behind -= taken;
             }
@@ -205,6 +219,7 @@ impl IoRing for KernelRing {
                 bytes => Ok(bytes as usize),
             };
             self.entries -= 1 + others.len();
+            // Of a merged operation each entry gets its own result.
             if others.is_empty() {
                 into.push_back((entry, result));
             } else {
@@ -231,7 +246,8 @@ impl IoRing for KernelRing {
 
 impl Drop for KernelRing {
     fn drop(&mut self) {
-        // The kernel goes on with them though the ring is gone, and nobody will hear of their end.
+        // The kernel goes on after the ring is closed, and nobody hears of the
+        // ends: freeing would let it write to memory of others.
         std::mem::forget(std::mem::take(&mut self.flying).into_iter().flatten().collect::<Vec<_>>());
     }
 }

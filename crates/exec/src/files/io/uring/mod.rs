@@ -1,4 +1,4 @@
-//! The ring that all devices share, and what gives it the commands of each.
+//! Shares one ring among all devices, and gives it the commands of each.
 
 pub(crate) mod device;
 pub(crate) mod kernel;

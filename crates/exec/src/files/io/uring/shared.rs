@@ -1,8 +1,9 @@
-//! The ring that all devices without threads share.
+//! Shares one ring among all devices without threads.
 //!
-//! One ring for all, since what a request begins on several devices, as a write to a RAID-5 does, goes to the kernel in one call
-//! then. A device that hangs keeps nothing of it but its own operations: they are the kernel's, and their bytes and
-//! file stay with the ring.
+//! One ring for all, since a request often begins operations on several devices, as a write to a RAID-5 does:
+//! all of them go to the kernel in one call.
+//! A device that hangs occupies only its own operations: the kernel holds them, and the ring holds their bytes
+//! and file.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -16,25 +17,26 @@ use crate::files::io::merge::{MergeCounts, RequestMerger};
 use crate::files::io::port::LoopWakeup;
 use crate::files::io::ring::{EndedOperation, IoRing, RingEntries, RingEntry};
 
-/// The ring of all devices that have no threads.
+/// Is the ring of all devices that have no threads.
 pub(crate) struct SharedRing {
     ring: Box<dyn IoRing>,
-    /// What the ring had no room for.
+    /// Holds what the ring had no room for.
     outgoing: RingEntries,
     merger: RequestMerger,
-    /// Files that were given to it in this life.
+    /// Counts the files that were given to it in this life.
     lives: u32,
     /// Counts the operations of files that were abandoned, by their numbers.
     abandoned: BTreeMap<u32, usize>,
-    /// Where threads of the NVRAM signal while the main loop waits for the ring.
+    /// Wakes the main loop when threads of the NVRAM signal while it waits for the ring.
     wake: Arc<EventFd>,
 }
 
 impl SharedRing {
-    /// Around a ring; `wakeup` ends its waits.
+    /// Wraps a ring; `wakeup` ends its waits.
     pub(crate) fn new(ring: Box<dyn IoRing>, wakeup: &LoopWakeup) -> io::Result<Self> {
         let wake = Arc::new(EventFd::new()?);
         let rung = Arc::clone(&wake);
+        // A signal of another thread must end a wait for the ring's descriptor too.
         wakeup.wake_also_with(Box::new(move || rung.wake()));
         Ok(Self {
             ring,
@@ -46,35 +48,38 @@ impl SharedRing {
         })
     }
 
-    /// A number for the next file that is given to it.
+    /// Returns a number for the next file.
     pub(crate) const fn next_life(&mut self) -> u32 {
         self.lives += 1;
         self.lives
     }
 
-    /// The ring.
+    /// Returns the ring.
     pub(crate) fn inner(&self) -> &dyn IoRing {
         &*self.ring
     }
 
-    /// Without threads: an operation goes on.
+    /// Lets one operation go on, without threads.
     pub(crate) fn turn(&mut self, choose: &dyn Fn(usize) -> usize) {
         self.ring.turn(choose);
     }
 
-    /// Takes what one file is to be asked for, neighbours merged, to give it to the ring next. Counts what was merged.
+    /// Takes the operations of one file, merges neighbours, and queues them. Counts the merged ones.
     pub(crate) fn take_from(&mut self, outgoing: &mut RingEntries) -> MergeCounts {
+        // Merged per file before they mix: only operations of one file can be
+        // neighbours.
         let counts = self.merger.merge(outgoing);
         self.outgoing.append(outgoing);
         counts
     }
 
-    /// Gives it all that there is for it, in one call.
+    /// Gives the ring everything that there is for it, in one call.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
+        // An empty submission would cost a system call per turn.
         if self.outgoing.is_empty() && !self.ring.is_behind() { Ok(()) } else { self.ring.submit(&mut self.outgoing) }
     }
 
-    /// Whether something is to be given to it.
+    /// Returns true if something must be given to the ring.
     pub(crate) fn is_behind(&self) -> bool {
         !self.outgoing.is_empty() || self.ring.is_behind()
     }
@@ -90,8 +95,10 @@ impl SharedRing {
         }
     }
 
-    /// Abandons the operations of a file: nobody asks for their results, and nobody waits for them at the end. They keep
-    /// their bytes, and the file with its lock, until they have ended. Those that the ring was not given never begin.
+    /// Abandons the operations of a file: nobody asks for their results, and nobody waits for them at the end.
+    ///
+    /// They hold their bytes, and the file with its lock, until they have ended. Those that the ring was not
+    /// given never begin.
     pub(crate) fn abandon(&mut self, life: u32, operations: usize) {
         if operations > 0 {
             self.abandoned.insert(life, operations);
@@ -114,28 +121,29 @@ impl SharedRing {
         }
     }
 
-    /// Counts the operations in flight that are waited for.
+    /// Counts the operations in flight that somebody waits for.
     fn awaited(&self) -> usize {
         self.ring.under_way() - self.abandoned.values().sum::<usize>()
     }
 
-    /// Waits until something has ended, or there is a signal, or was one since the wake-up was heard last; at most as long as `limit`, if
-    /// there is one.
+    /// Waits until something has ended or there is a signal, or was one since the wake-up was heard last; for
+    /// `limit` at most.
     pub(crate) fn wait(&self, wakeup: &LoopWakeup, limit: Option<Duration>) {
         if wakeup.hear() {
             return;
         }
-        // Woken for nothing, it returns early; the caller looks and waits again.
+        // A spurious wake-up returns early; the caller looks and waits again.
         self.wake.wait(self.ring.descriptor(), limit);
         wakeup.hear();
     }
 
-    /// Waits until nothing is under way, but not beyond `until`. What is left is left to a thread that does nothing but
-    /// hold the bytes, the files, and what it is given to `keep`, until the kernel has done with them.
+    /// Waits until nothing is in flight, until `until` at most.
+    /// A thread that does nothing else holds the rest, with the bytes, the files and `keep`, until the kernel
+    /// has ended it.
     pub(crate) fn end(mut self, wakeup: &LoopWakeup, until: Instant, keep: &Arc<dyn OsFile>) {
         self.outgoing.clear();
         if self.ring.descriptor().is_none() {
-            // What was not done never happens.
+            // In memory nothing runs by itself, so what was not done never happens.
             return;
         }
         let mut ended = VecDeque::new();
@@ -151,8 +159,11 @@ impl SharedRing {
             }
             self.wait(wakeup, Some(left));
         }
-        // What was abandoned changes nothing of the array.
+        // Operations that were abandoned belong to a replaced file, so they need
+        // not hold the array's lock.
         let keep = (self.awaited() > 0).then(|| Arc::clone(keep));
+        // A failed spawn drops its closure, so the ring is shared with this
+        // function until then.
         let left = Arc::new(std::sync::Mutex::new(Some((self, keep))));
         let held = Arc::clone(&left);
         let thread = Builder::new().name("destage-left".to_owned()).spawn(move || {
@@ -168,7 +179,8 @@ impl SharedRing {
             drop((ring, keep));
         });
         if thread.is_err() {
-            // Nobody can wait for them: they are held until the process ends.
+            // There is no thread to wait for them, and freeing them would corrupt
+            // memory: they stay until the process ends.
             std::mem::forget(left);
         }
     }
