@@ -1,4 +1,4 @@
-//! What carries commands out: a pool of threads, or the main loop by a ring.
+//! Defines the trait of everything that carries commands out: a pool of threads, or the main loop by a ring.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use super::file::OsFile;
 
-/// An I/O backend: takes commands in order and ends them in any. It is known by its type wherever it is used, so that no
-/// call of it is a dynamic one.
+/// Takes commands in order and ends them in any order.
+/// Every user names the backend's type, so that no call is a dynamic one.
 pub(crate) trait CommandBackend {
-    /// What it is told.
+    /// Is the type of a command.
     type Command;
-    /// What it answers.
+    /// Is the type of a result.
     type Done;
 
     /// Returns true if another command may be sent.
@@ -25,32 +25,38 @@ pub(crate) trait CommandBackend {
         !self.is_busy()
     }
 
-    /// Gives it a command, for which there must be room.
+    /// Sends a command, for which there must be room.
     fn send(&mut self, command: Self::Command);
 
-    /// Returns for how long no result has come though commands are in flight.
+    /// Returns how long no result has come though commands are in flight.
     fn stuck(&self) -> Duration;
 
-    /// Counts the workers that could go on in a [`turn`](Self::turn) now. Only a backend without threads has any.
+    /// Counts the workers that could go on in a [`turn`](Self::turn) now.
+    /// Only a backend without threads has any.
     fn ready(&self) -> usize {
+        // A default, since only the backends of the recording have workers to
+        // choose from.
         0
     }
 
-    /// Lets one of the workers that are ready go on a little, with a new command or with what it is at work on.
-    /// `choose` says which of so many.
+    /// Lets one of the ready workers take one step, with a new command or with its current one.
+    /// `choose` picks a number below its argument.
     fn turn(&mut self, _choose: impl Fn(usize) -> usize) {}
 
     /// Appends the results that there are.
     ///
     /// # Panics
-    /// As a thread did, if one did.
+    /// Panics as a thread did, if one did.
     fn results(&mut self, into: &mut VecDeque<Self::Done>);
 
-    /// Starts no further command and returns those of which nothing was begun. What is in flight comes to its end.
+    /// Starts no further command and returns those that were not begun.
+    /// Commands in flight run to their end.
     fn close(&mut self) -> VecDeque<Self::Command>;
 
-    /// Closes it and waits for the end of its threads, but not beyond `until`: then they are left to themselves. What
-    /// they are at work on may never come to an end; their file stays open, and locked, as long as that lasts, and so
-    /// does what they are given to `keep`. What a ring has in flight ends with the ring.
+    /// Closes the backend and waits for its threads until `until` at most; threads that still run then are
+    /// abandoned.
+    ///
+    /// A command of an abandoned thread may never end. Its file stays open and locked until it does, and `keep`
+    /// is held as long. Operations of a ring end with the ring.
     fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>);
 }

@@ -1,4 +1,4 @@
-//! What a device's file is asked for, whoever asks the operating system for it.
+//! Describes the commands to a device's file, whoever asks the operating system for them.
 
 use std::io;
 use std::ops::Range;
@@ -11,25 +11,25 @@ use super::file::OsFile;
 use crate::buffer::AlignedBuffer;
 use crate::bytes::SharedBuffer;
 
-/// What is to be done. Offsets and lengths are bytes.
+/// Names an action on a file. Offsets and lengths are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceAction {
-    /// Fills the bytes of the command from here on.
+    /// Fills the bytes of the command, from this offset of the file on.
     Read { offset: u64 },
-    /// Writes the bytes of the command to here.
+    /// Writes the bytes of the command at this offset.
     Write { offset: u64, fua: bool },
-    /// Writes them, durably: marks of rows.
+    /// Writes the bytes durably: marks of rows.
     Mark { offset: u64 },
-    /// Writes them, durably: the list of pages that the device cannot keep.
+    /// Writes the bytes durably: the list of pages that the device cannot keep.
     List { offset: u64 },
     /// Makes this range read as zeros.
     Trim { offset: u64, len: u64 },
-    /// Makes what was written durable.
+    /// Makes everything durable that was written before.
     Flush,
 }
 
 impl DeviceAction {
-    /// What is tried, as errors call it.
+    /// Returns the words for the action in an error message.
     pub(crate) const fn what(self) -> &'static str {
         match self {
             Self::Read { .. } => "read from it",
@@ -42,32 +42,32 @@ impl DeviceAction {
     }
 }
 
-/// A step on the device with its bytes.
+/// Holds an action on the device, with its bytes.
 #[derive(Debug)]
 pub(crate) struct DeviceCommand {
-    /// Whose it is; none if it is the executor's own.
+    /// Names the step that the command belongs to; none if it is the executor's own.
     pub(crate) issue: Option<Issue>,
     pub(crate) work: DeviceAction,
-    /// What is written, or a buffer that nobody else has, to be filled.
+    /// Holds the bytes to write, or a buffer without other owners, to be filled.
     pub(crate) bytes: SharedBuffer,
-    /// Which of these bytes.
+    /// Limits the command to these bytes of the buffer.
     pub(crate) range: Range<usize>,
 }
 
-/// Why a command failed.
+/// Describes why a command failed.
 #[derive(Debug)]
 pub(crate) struct CommandFailure {
     pub(crate) source: io::Error,
-    /// There was no room, and nothing is lost but what this command was to write. Not so if making
-    /// it durable failed, for whatever reason: what was written before may be gone then, and a
-    /// later success would say nothing of it.
+    /// Is true if there was no room, so that only this command's own bytes are lost.
+    /// Is false if a sync failed, whatever the reason: earlier writes may be lost then, and a later success
+    /// would say nothing of them.
     pub(crate) no_room: bool,
 }
 
-/// A command that is done, and how it ended.
+/// Pairs a command that has ended with its result.
 pub(crate) type EndedCommand = (DeviceCommand, Result<(), CommandFailure>);
 
-/// Zeros that are written at a time where the file system makes no holes.
+/// Holds the zeros of one write, for file systems that make no holes.
 pub(crate) static ZEROS: LazyLock<SharedBuffer> = LazyLock::new(|| Arc::new(AlignedBuffer::zeroed(64 << 10)));
 
 /// Writes zeros to a range of a file where no hole can be made.
@@ -81,10 +81,14 @@ pub(crate) fn write_zeros(file: &dyn OsFile, Range { mut start, end }: Range<u64
 }
 
 pub(crate) fn failed(source: io::Error) -> CommandFailure {
+    // Only a write that finds no room stops the executor instead of failing the
+    // device.
     CommandFailure { source, no_room: false }
 }
 
 pub(crate) fn not_written(source: io::Error) -> CommandFailure {
+    // A quota that is used up is a full file system too: both end when somebody
+    // makes room.
     let no_room = matches!(Errno::from_io_error(&source), Some(Errno::NOSPC | Errno::DQUOT));
     CommandFailure { source, no_room }
 }

@@ -1,4 +1,6 @@
-//! Who serves a device: threads of its own, or the main loop by the ring that all such devices share.
+//! Chooses who serves a device: threads of its own, or the main loop by the ring that all such devices share.
+//!
+//! An enum and no `dyn` trait: several of these calls are made for each command.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +22,7 @@ use super::uring::shared::SharedRing;
 use crate::files::config::{FilesConfig, IoBackend};
 use crate::files::error::FilesError;
 
-/// Who serves a device.
+/// Serves a device.
 pub(crate) enum DeviceBackend {
     Threads(WorkerPool<DeviceFile>),
     Uring(UringDevice),
@@ -102,20 +104,22 @@ impl CommandBackend for DeviceBackend {
 }
 
 impl DeviceBackend {
-    /// Its way to the ring, if it is one for this file of the device.
+    /// Returns the device's access to the ring, if it is one for this file of the device.
     pub(crate) fn uring(&mut self, life: u32) -> Option<&mut UringDevice> {
         match self {
+            // A result may come after a replacement: the number tells the new file
+            // from the old one.
             Self::Uring(ring) => Some(ring).filter(|ring| ring.life() == life),
             Self::Threads(_) => None,
         }
     }
 
-    /// Whether the main loop has something to do for it that nothing wakes it for.
+    /// Returns true if the main loop has work for the device that nothing wakes it for.
     pub(crate) fn stirs(&self) -> bool {
         matches!(self, Self::Uring(ring) if ring.stirs())
     }
 
-    /// Counts what a ring has in flight for it, by the number of its file.
+    /// Counts the operations that a ring has in flight for the device, with the number of its file.
     pub(crate) fn left_to_ring(&self) -> Option<(u32, usize)> {
         match self {
             Self::Uring(ring) => Some((ring.life(), ring.left_to_ring())),
@@ -123,7 +127,8 @@ impl DeviceBackend {
         }
     }
 
-    /// Gives the ring what there is for it. Returns what was merged, and what is asked for once more after it was.
+    /// Gives the ring what the device has for it.
+    /// Returns the counts of merged commands, and of parts that are asked for again by themselves.
     pub(crate) fn hand_over(&mut self, ring: &mut SharedRing) -> [MergeCounts; 2] {
         match self {
             Self::Uring(device) => [ring.take_from(device.outgoing()), device.take_parted()],
@@ -132,7 +137,7 @@ impl DeviceBackend {
     }
 }
 
-/// Starts the ring; the second value says why there is none though one was wanted.
+/// Starts the ring. The second value says why there is none though one was wanted.
 pub(crate) fn start_ring(
     os: &dyn OsInterface,
     config: &FilesConfig,
@@ -141,16 +146,20 @@ pub(crate) fn start_ring(
     if config.io == IoBackend::Threads {
         return Ok((None, None));
     }
+    // Every device may have `depth` commands in flight; the kernel takes 32,768
+    // entries at most (`IORING_MAX_ENTRIES`).
     let operations = config.depth.saturating_mul(config.devices.len() + 1).min(1 << 15) as u32;
     match (os.ring(operations).and_then(|ring| SharedRing::new(ring, wakeup)), config.io) {
         (Ok(ring), _) => Ok((Some(ring), None)),
+        // A ring that was asked for by name must not be replaced silently.
         (Err(why), IoBackend::Ring) => Err(FilesError::NoRing(why)),
         (Err(why), _) => Ok((None, Some(why))),
     }
 }
 
-/// Starts to serve a device by the ring, if there is one and the device is not told to be slow; else by threads, or by
-/// the main loop itself where the operating system has none.
+/// Starts to serve a device: by the ring, if there is one and the device has no artificial delay; else by
+/// threads.
+/// Without threads the main loop itself serves it.
 pub(crate) fn start_device(
     os: &Arc<dyn OsInterface>,
     config: &FilesConfig,
@@ -160,7 +169,10 @@ pub(crate) fn start_device(
     ring: Option<&mut SharedRing>,
 ) -> Result<DeviceBackend, FilesError> {
     let (options, path) = (config.devices[dev].options, &config.devices[dev].path);
+    // A delayed device sleeps before each command, which the main loop must not do.
     if let Some(ring) = ring.filter(|_| options.delay.is_zero()) {
+        // Asking a file system that hangs could block, so the question runs on a
+        // thread that can be given up.
         let asked = Arc::clone(&file);
         let may_block = patiently(os, path, config.patience, move |_| Ok(asked.may_block()))?;
         let file = LockedFile::new(file, may_block);

@@ -1,4 +1,4 @@
-//! What is asked of an open file, and what for.
+//! Defines an open file and the names of its syncs.
 
 use std::fmt;
 use std::fs::TryLockError;
@@ -6,79 +6,81 @@ use std::io::{self, IoSlice, IoSliceMut};
 
 use rustix::fd::BorrowedFd;
 
-/// What tells a file from all others: its file system and its number there.
+/// Identifies a file: the number of its file system and its number there.
 pub type FileIdentity = (u64, u64);
 
-/// Every place where the executor makes something durable: each says for what, so that a test can
-/// leave it out and see that it is missed.
+/// Names every place where the executor makes something durable.
+/// A test leaves out one at a time and demands that the omission is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SyncPoint {
-    /// A flush of a device.
+    /// Flushes a device, as a request asks.
     Flush,
-    /// A write with FUA.
+    /// Makes a write with FUA durable.
     Fua,
-    /// Rows are marked on a member.
+    /// Makes the marks of rows on a member durable.
     Marks,
     /// Syncs the list of pages that a member cannot keep.
     BadPages,
-    /// Slots of the NVRAM were put and freed, and every acknowledged write is durable.
+    /// Makes puts and frees of the NVRAM's slots durable, where every acknowledged write must be.
     Commit,
-    /// As many commits as were done, before what was begun since.
+    /// Makes the commits durable that were done, before a step begins that relies on them.
     Ahead,
-    /// As many as were done, before a flush or a write with FUA is answered, or a clean stop is reached.
+    /// Makes the commits durable that were done, before a flush or a write with FUA is answered, or a clean
+    /// stop ends.
     Answer,
-    /// Intents were set or cleared.
+    /// Makes set or cleared intents durable.
     Intents,
-    /// What is still in use of the oldest records of the NVRAM was written once more, and all before that.
+    /// Makes the copies of the oldest records of the NVRAM durable that are still in use, and everything before
+    /// them.
     Copied,
-    /// The first record is a later one: what is before it may be written over.
+    /// Makes a later first record durable: the place before it may be overwritten afterwards.
     Tail,
-    /// What was found in the NVRAM at the start, before anything relies on it.
+    /// Makes the NVRAM durable as a start found it, before anything relies on it.
     OpenNvram,
-    /// What was found of the intents at the start.
+    /// Makes the intents durable as a start found them.
     OpenIntents,
-    /// What was found on a device at the start.
+    /// Makes a device durable as a start found it.
     OpenDevice,
-    /// Its marks, as a start leaves them.
+    /// Makes the marks durable that a start writes.
     OpenMarks,
-    /// The names under which files were found at the start.
+    /// Makes the names durable under which a start found the files.
     OpenFolder,
-    /// The NVRAM of an array that is overwritten was emptied.
+    /// Makes the emptied NVRAM of an array durable that is overwritten.
     CreateEmptied,
-    /// A new device.
+    /// Makes a new device durable.
     CreateDevice,
-    /// The new intents.
+    /// Makes the new intents durable.
     CreateIntents,
-    /// The new NVRAM.
+    /// Makes the new NVRAM durable.
     CreateNvram,
-    /// The names of a new array's files.
+    /// Makes the names of a new array's files durable.
     CreateFolder,
-    /// Which files are the devices'.
+    /// Makes the list durable that says which file is which device's.
     Roster,
     /// Makes the event count durable in the NVRAM.
     EventCount,
-    /// Makes it, or what it will be, durable in every other file.
+    /// Makes the event count, or its next value, durable in every other file.
     EventCountTold,
-    /// A file in the place of a device, with its label.
+    /// Makes a file with its label durable that takes the place of a device.
     ReplaceDevice,
     /// Makes a file durable that takes the place of a member with all that this one holds, with its label.
     Successor,
-    /// Its name.
+    /// Makes the name of that file durable.
     ReplaceFolder,
-    /// Makes what the NVRAM holds durable in its spare place, before it lies there.
+    /// Makes the NVRAM's content durable in its spare place, before the roster names that place.
     MovedNvram,
     /// Makes the name of that file durable.
     MovedFolder,
-    /// Makes it durable that the NVRAM lies there.
+    /// Makes the roster durable that names the NVRAM's new place.
     MovedRoster,
     /// Makes the description of an array durable, before it takes its name.
     Description,
-    /// Makes its name durable, or that there is none.
+    /// Makes the description's name durable, or its absence.
     DescriptionFolder,
 }
 
 impl SyncPoint {
-    /// All of them.
+    /// Lists all of them, for tests that leave out one at a time.
     pub const ALL: [Self; 31] = [
         Self::Flush,
         Self::Fua,
@@ -114,100 +116,105 @@ impl SyncPoint {
     ];
 }
 
-/// Names what must not be believed of the NVRAM's file, or of others.
+/// Names the records and files that must not be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UntrustedFile {
-    /// A record that was written in part.
+    /// Stands for a record that was written in part.
     Torn,
-    /// One that lies where the next must, and was written before the last start, which has not found it.
+    /// Stands for a record at the place of the next one that an earlier opening wrote and the last start has
+    /// not found.
     Stale,
     /// Stands for a file of the array that is older than the rest.
     Behind,
 }
 
-/// An open file; closed when dropped.
+/// Reads and writes an open file, and closes it when dropped.
 pub trait OsFile: fmt::Debug + Send + Sync {
-    /// Returns true if whoever asks for something of it without waiting may have to wait all the same, as where a server
-    /// answers for its file system. Asks the file system.
+    /// Returns true if a call that must not wait may wait all the same, as where a server answers for the file
+    /// system.
+    /// Asks the file system.
     fn may_block(&self) -> bool {
+        // Files in memory never wait; the real ones ask their file system.
         false
     }
 
-    /// Bytes of a regular file; none if it is something else.
+    /// Returns the bytes of a regular file; none if it is something else.
     fn length(&self) -> io::Result<Option<u64>>;
 
-    /// Bytes of a block device; none if it is something else.
+    /// Returns the bytes of a block device; none if it is something else.
     fn capacity(&self) -> io::Result<Option<u64>>;
 
-    /// Returns the bytes that may be written, which may be some more than its length.
+    /// Returns the bytes that may be written, which may be more than the length.
     fn writable_bytes(&self) -> io::Result<Option<u64>> {
         self.length()
     }
 
-    /// Returns the bytes of a block device's logical block, of which no part alone is read or written directly, or made
-    /// zeros by a command; none if it is something else.
+    /// Returns the bytes of a block device's logical block; none if it is something else.
+    /// No part of a block alone is read or written directly, or made zeros by a command.
     fn block_bytes(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
 
-    /// Which file it is.
+    /// Identifies the file.
     fn identity(&self) -> io::Result<FileIdentity>;
 
-    /// Takes it for this open file alone, as long as it is open.
+    /// Locks the file for this handle alone, as long as it is open.
     fn try_lock(&self) -> Result<(), TryLockError>;
 
-    /// Lets others take it, though it may be open a little longer. Nothing more is asked of it.
+    /// Unlocks the file, though the handle may stay open a little longer. Nothing more is asked of it.
     fn unlock(&self) {}
 
-    /// Returns the descriptor by which the kernel's [`IoRing`](crate::IoRing) knows the file, if it does. It stays the same while
-    /// the file is open.
+    /// Returns the descriptor by which the kernel's [`IoRing`](crate::IoRing) knows the file, if it does.
+    /// It stays the same while the file is open.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Has pages of so many bytes, of which the first begins at `first`, read and written past the memory of the operating system,
-    /// from now on; to a multiple of how many bytes the memory must then be aligned.
+    /// Switches the file to direct I/O, for pages of so many bytes of which the first begins at `first`.
+    /// Returns the number of bytes to a multiple of which memory must then be aligned.
     ///
     /// # Errors
-    /// Why that cannot be, in which case nothing has changed.
+    /// Returns why that cannot be; nothing has changed then.
     fn set_direct(&self, _page_bytes: u64, _first: u64) -> io::Result<u64> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Makes it so long, with zeros behind what it held.
+    /// Sets the length, with zeros after the previous content.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
 
-    /// Takes room for the first so many bytes, so that writes of them do not fail for want of it; where the file system
-    /// reserves none, makes sure that so much is free. A file that has room for as long as it is takes none.
+    /// Reserves room for the first so many bytes, so that writes of them do not fail for want of room.
+    /// Where the file system reserves none, checks that so much is free. A file needs no room beyond what it
+    /// has already.
     fn reserve(&self, _bytes: u64) -> io::Result<()> {
         Ok(())
     }
 
-    /// Writes zeros over zeros, where a file system notes the first write of each place: later ones change bytes alone.
+    /// Writes zeros over zeros, where a file system records the first write of each place: later ones change
+    /// bytes alone.
     fn fill(&self, _offset: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }
 
-    /// Fills `bytes` from here on.
+    /// Fills `bytes` from this offset on.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all of `bytes` from here on.
+    /// Writes all of `bytes` from this offset on.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Fills several buffers, one behind the other, from here on. Returns how many bytes were read, which may be fewer.
+    /// Fills several buffers in order, from this offset on. Returns the bytes read, which may be fewer.
     ///
     /// # Errors
-    /// If none could be read. It does not say which part it is about.
+    /// Fails if no byte could be read. The error does not say which part it is about.
     fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
         one_by_one(buffers.iter_mut().map(|bytes| &mut **bytes), |bytes, done| {
             self.read_exact_at(bytes, offset + done).map(|()| bytes.len())
         })
     }
 
-    /// Writes several buffers, one behind the other, from here on. Returns how many bytes were written, which may be fewer.
+    /// Writes several buffers in order, from this offset on. Returns the bytes written, which may be fewer.
     ///
     /// # Errors
-    /// If none could be written. It does not say which part it is about.
+    /// Fails if no byte could be written. The error does not say which part it is about.
     fn write_vectored_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
         one_by_one(buffers.iter().map(|bytes| &**bytes), |bytes, done| {
             self.write_all_at(bytes, offset + done).map(|()| bytes.len())
@@ -222,37 +229,40 @@ pub trait OsFile: fmt::Debug + Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Makes its content durable.
+    /// Makes the content durable.
     fn sync_data(&self, at: SyncPoint) -> io::Result<()>;
 
-    /// Makes its content and its length durable.
+    /// Makes the content and the length durable.
     fn sync_all(&self, at: SyncPoint) -> io::Result<()>;
 
-    /// The next sync begins now, and ends when it is asked for: what is written in between it need
-    /// not cover. Only files without threads take note.
+    /// Marks the beginning of the next sync, which ends when it is asked for: it need not cover later writes.
+    /// Only files without threads take note.
     fn sync_begins(&self) {}
 
-    /// Which of the device's workers asks from now on. Only files without threads take note.
+    /// Names the device's worker that asks from now on. Only files without threads take note.
     fn asked_by(&self, _worker: usize) {}
 
-    /// Whether what is asked of it now would not be answered. Only files without threads know.
+    /// Returns true if a call would not be answered now. Only files without threads know.
     fn hangs(&self) -> bool {
         false
     }
 
-    /// Whether a fault is planted: this is believed. Only files without threads know.
+    /// Returns true if a planted fault makes the executor believe such a record or file. Only files without
+    /// threads know.
     fn believes(&self, _what: UntrustedFile) -> bool {
         false
     }
 
-    /// Bytes of a sector, of which no part alone is read or written. Only files without threads are asked.
+    /// Returns the bytes of a sector, of which no part alone is read or written. Only files without threads are
+    /// asked.
     fn sector(&self) -> usize {
+        // The sector of most devices, and the unit of the executor's own formats.
         512
     }
 }
 
-/// Does something to one buffer after the other, told how many bytes are done, until one fails. Returns how many were done,
-/// or the error of the first.
+/// Applies `work` to one buffer after the other until one fails, and tells it how many bytes are done.
+/// Returns the bytes done, or the error of the first buffer.
 fn one_by_one<T>(
     buffers: impl Iterator<Item = T>,
     mut work: impl FnMut(T, u64) -> io::Result<usize>,
@@ -261,6 +271,8 @@ fn one_by_one<T>(
     for bytes in buffers {
         match work(bytes, done as u64) {
             Ok(len) => done += len,
+            // A short count says where it stopped; the caller asks for the rest by
+            // itself and gets that part's own error.
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
         }

@@ -1,15 +1,17 @@
-//! Merges neighbouring reads, and neighbouring writes, of one file that leave in the same turn of the main loop, as the
-//! block layer does behind a plug.
+//! Merges neighbouring reads, and neighbouring writes, of one file that leave in the same turn of the main
+//! loop.
+//! The block layer does the same while a plug holds requests back.
 //!
-//! Plans read and write page by page. Merged here, no plan knows of it: each command is answered by itself
-//! ([`tell_parts`](super::ring::tell_parts)). Nothing relies on an order among what is in flight together, and syncs begin when
-//! the writes that they cover have ended. So a write with FUA may be merged with one without.
+//! Plans read and write page by page, and no plan knows of a merge: each command gets its own answer
+//! ([`tell_parts`](super::ring::tell_parts)). Nothing relies on an order among operations in flight. Syncs
+//! begin when the writes that they cover have ended. So a write with FUA may be merged with one without.
 
 use std::ops::Range;
 
 use super::ring::{FileOp, MergeRole, RingEntries, RingEntry};
 
-/// Bounds the bytes of a command that is merged. A longer one gains nothing, and would be told of only when its neighbours are.
+/// Bounds the bytes of a command that is merged. A longer one gains nothing, and would be answered only with
+/// its neighbours.
 const MAX_PART: usize = 32 << 10;
 /// Bounds the bytes of a merged operation: the kernel cuts longer ones for most devices.
 const MAX_BYTES: u64 = 1 << 20;
@@ -61,6 +63,7 @@ impl RequestMerger {
     /// Nothing passes a hole that is made, a sync, or a write of the same bytes.
     pub fn merge(&mut self, entries: &mut RingEntries) -> MergeCounts {
         let mut counts = MergeCounts::default();
+        // One command has no neighbour, which is the usual case at queue depth 1.
         if entries.len() < 2 {
             return counts;
         }
@@ -74,6 +77,8 @@ impl RequestMerger {
             if self.spans.len() > 1 {
                 self.merge_spans(&mut entries[begin..end], &mut counts);
             }
+            // The entry between two groups is a hole or a sync, which nothing may
+            // pass.
             begin = end + 1;
         }
         counts
@@ -85,6 +90,7 @@ impl RequestMerger {
         if !in_order {
             self.spans.sort_unstable_by_key(|span| (span.offset, span.index));
         }
+        // Commands of overlapping bytes keep the order in which they were given.
         if !has_neighbours(&self.spans) || has_conflict(&self.spans) {
             return;
         }
@@ -92,6 +98,8 @@ impl RequestMerger {
             // Each span's place is where its entry comes to stand. What stood there was moved to where that one came from.
             for place in 0..entries.len() {
                 let mut from = self.spans[place].index;
+                // Entries before `place` have moved already, so the chain is
+                // followed to where the entry is now.
                 while from < place {
                     from = self.spans[from].index;
                 }
@@ -114,6 +122,8 @@ impl RequestMerger {
 
     /// Returns the spans that can be one operation, from this one on.
     fn run_from(&self, begin: usize) -> Range<usize> {
+        // Bytes and parts are both bounded: the kernel would cut a longer operation
+        // again.
         let first = self.spans[begin].offset;
         let mut end = begin + 1;
         while end < self.spans.len()
@@ -139,6 +149,8 @@ fn has_neighbours(sorted: &[ByteSpan]) -> bool {
 fn has_conflict(sorted: &[ByteSpan]) -> bool {
     let (mut reached, mut written) = (0, 0);
     sorted.iter().any(|span| {
+        // Spans are sorted by offset: one that begins before the largest end so far
+        // overlaps an earlier one. Two reads may.
         let conflicts = span.offset < if span.writes { reached } else { written };
         reached = reached.max(span.end);
         if span.writes {

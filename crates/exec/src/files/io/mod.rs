@@ -1,4 +1,4 @@
-//! What the executor asks of the operating system, and who asks for it: threads, or the main loop by a ring.
+//! Talks to the operating system: by threads, or by the main loop with a ring.
 
 pub(crate) mod backend;
 pub(crate) mod command;

@@ -1,6 +1,8 @@
-//! What the executor asks of the operating system: everything that `files` does to a file goes
-//! through [`OsInterface`] and [`OsFile`]. Real files are one ([`RealOs`](crate::RealOs)), files in memory
-//! of which any part can be lost another ([`RecordingOs`](crate::RecordingOs)).
+//! Defines the operating system as the executor sees it. Everything that `files` does to a file goes through
+//! [`OsInterface`] and [`OsFile`].
+//!
+//! Two things implement it: [`RealOs`](crate::RealOs) with real files, and [`RecordingOs`](crate::RecordingOs)
+//! with files in memory of which any part can be lost.
 
 use std::fmt;
 use std::io;
@@ -10,60 +12,62 @@ use std::sync::Arc;
 use super::file::{OsFile, SyncPoint};
 use super::ring::IoRing;
 
-/// Which file is meant by a path.
+/// Says whether a file at a path must exist before it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathPresence {
-    /// One that is there.
+    /// Opens a file that exists.
     There,
-    /// One that is not there, and is made.
+    /// Makes a file that does not exist.
     New,
-    /// One that is there, as it is; else it is made.
+    /// Opens a file that exists as it is, or else makes it.
     Either,
-    /// One that is there, and that this process has open already: it is opened once more.
+    /// Opens a file once more that this process has open already.
     Beside,
 }
 
-/// An operating system.
+/// Is an operating system.
 pub trait OsInterface: fmt::Debug + Send + Sync {
-    /// Whether there is something at a path.
+    /// Returns true if something exists at a path.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
-    /// Whether there is a block device at a path.
+    /// Returns true if a block device exists at a path.
     fn is_block_device(&self, path: &Path) -> bool;
 
-    /// Opens a file to be read and written.
+    /// Opens a file for reading and writing.
     fn open(&self, path: &Path, presence: PathPresence) -> io::Result<Arc<dyn OsFile>>;
 
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, in the same folder, and takes that from the file that has it.
+    /// Renames a file within its folder. A file that had the new name loses it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Makes the names in a folder durable.
     fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()>;
 
-    /// Tells whoever waits for something of a file that it goes on, though it takes long.
+    /// Reports that work on a file makes progress, though it takes long.
     fn goes_on(&self, _path: &Path) {}
 
-    /// A number that no other array has.
+    /// Draws a number that no other array has.
     fn draw(&self) -> [u8; 16];
 
-    /// A queue of operations on files that it opened, for about so many at a time.
+    /// Makes a queue of operations on files that this system opened, for about so many at a time.
     ///
     /// # Errors
-    /// If it has none.
+    /// Fails if the system has no such queue.
     fn ring(&self, _operations: u32) -> io::Result<Box<dyn IoRing>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether commands are carried out by the main loop itself, one after the other, when it has
-    /// nothing else to do; there are no threads and no clock then.
+    /// Returns true if the main loop itself carries commands out, one after the other, when it has nothing else
+    /// to do.
+    /// There are no threads and no clock then.
     fn is_in_line(&self) -> bool {
+        // A seed decides everything only where no thread and no clock takes part.
         false
     }
 
-    /// Without threads: which of so many comes next: which pool, which of its workers, how far.
+    /// Chooses a number below `among`, without threads: the next pool, its worker, and how far the worker goes.
     fn choose(&self, _among: usize) -> usize {
         0
     }

@@ -1,5 +1,5 @@
-//! Asking the operating system for what it may never answer: on a thread of its own, which is left
-//! to itself when nothing comes of it.
+//! Asks the operating system for what it may never answer: on a thread of its own, which is abandoned if no
+//! answer comes.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -13,15 +13,15 @@ use super::file::{OsFile, SyncPoint};
 use super::os::{OsInterface, PathPresence};
 use crate::files::error::FilesError;
 
-/// Does some work that begins with the file or folder at `path`, but waits for no file longer than
-/// `patience`. What is left behind drops its result, with all files and locks in it, if it ever
-/// comes to an end.
+/// Does some work that begins with the file or folder at `path`, but waits for no file longer than `patience`.
+/// An abandoned thread drops its result, with all files and locks in it, if it ever ends.
 pub(crate) fn patiently<T: Send + 'static>(
     os: &Arc<dyn OsInterface>,
     path: &Path,
     patience: Duration,
     work: impl FnOnce(&dyn OsInterface) -> Result<T, FilesError> + Send + 'static,
 ) -> Result<T, FilesError> {
+    // The recording has no clock, so nothing can be too late.
     if os.is_in_line() {
         return work(&**os);
     }
@@ -30,18 +30,20 @@ pub(crate) fn patiently<T: Send + 'static>(
         match asked.receiver.recv_timeout(patience) {
             Ok(result) => return result,
             Err(RecvTimeoutError::Disconnected) => asked.panic(),
+            // Only a file that gives no answer counts: an opening of many files may
+            // take longer in all.
             Err(RecvTimeoutError::Timeout) => asked.check_goes_on()?,
         }
     }
 }
 
-/// Does some work with files on a thread of its own, while its owner does something else.
+/// Runs some work with files on a thread of its own, while its owner does something else.
 pub(crate) struct FileWork<T> {
     receiver: Receiver<Result<T, FilesError>>,
     thread: Option<JoinHandle<()>>,
-    /// Counts what it has asked for, and names for which file it did last.
+    /// Counts the questions that the work has asked, and names the file of the last one.
     at: Arc<Mutex<(u64, PathBuf)>>,
-    /// Says how much of that was seen, and when.
+    /// Holds the last count that was seen, and when.
     seen: (u64, Instant),
 }
 
@@ -54,13 +56,14 @@ impl<T: Send + 'static> FileWork<T> {
     ) -> Result<Self, FilesError> {
         let at = Arc::new(Mutex::new((0, path.to_owned())));
         let watched = WatchedFile { os: Arc::clone(os), at: Arc::clone(&at) };
+        // Room for one result, so that an abandoned thread can send it and end.
         let (sender, receiver) = sync_channel(1);
         let thread = Builder::new().name("destage-asks".to_owned()).spawn(move || drop(sender.send(work(&watched))));
         let thread = Some(thread.map_err(FilesError::io(path, "start a thread for it"))?);
         Ok(Self { receiver, thread, at, seen: (0, Instant::now()) })
     }
 
-    /// Returns what came of it: none so far, or that it hangs if it has asked for nothing new for so long.
+    /// Returns the result: none so far, or an error if the work has asked for nothing new for `patience`.
     pub(crate) fn poll(&mut self, patience: Duration) -> Option<Result<T, FilesError>> {
         match self.receiver.try_recv() {
             Ok(result) => Some(result),
@@ -73,7 +76,7 @@ impl<T: Send + 'static> FileWork<T> {
         }
     }
 
-    /// Returns an error if it has asked for nothing new since this was called before.
+    /// Fails if the work has asked for nothing new since the previous call.
     fn check_goes_on(&mut self) -> Result<(), FilesError> {
         let (asked, path) = &*self.at.lock().unwrap_or_else(PoisonError::into_inner);
         if *asked == self.seen.0 {
@@ -83,7 +86,7 @@ impl<T: Send + 'static> FileWork<T> {
         Ok(())
     }
 
-    /// Goes on with the panic of the thread.
+    /// Resumes the panic of the thread.
     fn panic(&mut self) -> ! {
         match self.thread.take().map(JoinHandle::join) {
             Some(Err(panic)) => resume_unwind(panic),
@@ -92,15 +95,18 @@ impl<T: Send + 'static> FileWork<T> {
     }
 }
 
-/// An operating system, and with which file it has to do.
+/// Forwards to an operating system, and records the file in question.
 #[derive(Debug)]
 struct WatchedFile {
     os: Arc<dyn OsInterface>,
-    /// Counts how often it was asked for a file or folder or told that one goes on, and names which.
+    /// Counts the questions about a file or folder, and the reports that one makes progress, and names the
+    /// last.
     at: Arc<Mutex<(u64, PathBuf)>>,
 }
 
 impl WatchedFile {
+    // Recorded before the question is asked: a hanging file must be the one that is
+    // named.
     fn note(&self, path: &Path) {
         let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
         *at = (at.0 + 1, path.to_owned());
@@ -142,6 +148,7 @@ impl OsInterface for WatchedFile {
         self.note(path);
     }
 
+    // A random number needs no file, so it cannot hang on one.
     fn draw(&self) -> [u8; 16] {
         self.os.draw()
     }

@@ -1,4 +1,4 @@
-//! The operating system that there is: nothing else in `files` touches a real file.
+//! Implements the operating system with real files: nothing else in `files` touches one.
 
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
@@ -20,7 +20,7 @@ use super::ring::IoRing;
 use super::uring::kernel::KernelRing;
 use crate::buffer::AlignedBuffer;
 
-/// Real files.
+/// Opens real files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealOs;
 
@@ -39,10 +39,13 @@ impl OsInterface for RealOs {
         match presence {
             PathPresence::There | PathPresence::Beside => &mut options,
             PathPresence::New => options.create_new(true),
-            // Not truncated before it is known to be nobody's.
+            // Not truncated: the label shows first whether the file belongs to
+            // somebody.
             PathPresence::Either => options.create(true).truncate(false),
         };
-        // A block device that is mounted, or in use by another driver, is not opened. Who has it open has seen to that.
+        // With O_EXCL the kernel refuses a block device that is mounted or that
+        // another driver uses. A second opening of the same array's device was
+        // checked by the first.
         if presence == PathPresence::There && self.is_block_device(path) {
             options.custom_flags(OFlags::EXCL.bits().cast_signed());
         }
@@ -54,7 +57,8 @@ impl OsInterface for RealOs {
     }
 
     fn draw(&self) -> [u8; 16] {
-        // Each has keys of its own, of which the first are the system's.
+        // Each `RandomState` has keys of its own, and the first of a thread come
+        // from the system's random source.
         let [first, second] = [0, 1].map(|half: u64| RandomState::new().hash_one(half).to_le_bytes());
         std::array::from_fn(|at| if at < 8 { first[at] } else { second[at - 8] })
     }
@@ -68,6 +72,8 @@ impl OsInterface for RealOs {
     }
 
     fn sync_folder(&self, folder: &Path, _: SyncPoint) -> io::Result<()> {
+        // A name is durable only after a sync of its folder; POSIX promises nothing
+        // for a sync of the file alone.
         let synced = File::open(folder)?.sync_all();
         // File systems such as /proc and /dev have no names to make durable, and say so like this.
         match synced.as_ref().err().and_then(Errno::from_io_error) {
@@ -77,7 +83,8 @@ impl OsInterface for RealOs {
     }
 }
 
-/// Lists file systems that do what is asked of them without waiting, or say that they would have to wait (`RWF_NOWAIT`):
+/// Lists the file systems that never wait in a call that must not, or say that they would have to
+/// (`RWF_NOWAIT`):
 /// ext2 to ext4, XFS, Btrfs, F2FS, tmpfs and ramfs.
 const UNBLOCKING: [u64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x8584_58F6];
 
@@ -97,6 +104,8 @@ impl OsFile for File {
         if !self.metadata()?.file_type().is_block_device() {
             return Ok(None);
         }
+        // The metadata of a block device has length 0; seeking to the end gives its
+        // size.
         let mut file = self;
         file.seek(SeekFrom::End(0)).map(Some)
     }
@@ -109,6 +118,7 @@ impl OsFile for File {
     }
 
     fn identity(&self) -> io::Result<FileIdentity> {
+        // The path does not identify a file: links and bind mounts give it several.
         let metadata = self.metadata()?;
         if metadata.file_type().is_block_device() {
             // It may have several names, each a file of its own.
@@ -122,7 +132,7 @@ impl OsFile for File {
     }
 
     fn unlock(&self) {
-        // Whoever cannot unlock it closes it soon.
+        // A failed unlock is harmless, since closing the file soon unlocks it too.
         drop(Self::unlock(self));
     }
 
@@ -133,6 +143,7 @@ impl OsFile for File {
     fn set_direct(&self, page_bytes: u64, first: u64) -> io::Result<u64> {
         let refused = |why: String| io::Error::new(io::ErrorKind::Unsupported, why);
         let found = statx(self.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)?;
+        // Filled in since Linux 6.1; without it the trial read below decides.
         let known = found.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
         let (memory, offset) = (u64::from(found.stx_dio_mem_align), u64::from(found.stx_dio_offset_align));
         if known && offset == 0 {
@@ -149,18 +160,21 @@ impl OsFile for File {
             )));
         }
         let align = if known && memory > 0 { memory } else { AlignedBuffer::ALIGN as u64 };
+        // Buffers of the hosts are aligned to this, so a larger demand would copy
+        // every page.
         if align > AlignedBuffer::ALIGN as u64 {
             return Err(refused(format!("it wants memory that is aligned to {align} bytes")));
         }
         let flags = fcntl_getfl(self)?;
         fcntl_setfl(self, flags | OFlags::DIRECT)?;
-        // Not every system says what it wants, and not every one that says nothing has it.
+        // Some systems do not say what they need, and some of these have no direct
+        // I/O: one page is read to find out.
         let tried = FileExt::read_exact_at(self, &mut AlignedBuffer::zeroed(page_bytes as usize), first);
         if tried.as_ref().err().and_then(Errno::from_io_error) == Some(Errno::INVAL) {
             fcntl_setfl(self, flags)?;
             return Err(refused(format!("its file system does not read a page of {page_bytes} bytes directly")));
         }
-        // Whatever else is wrong is found when it is used.
+        // Other errors show up at the first real use, with the device's name.
         Ok(align)
     }
 
@@ -169,17 +183,23 @@ impl OsFile for File {
     }
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
+        // Without a reservation a full file system would be noticed only in the
+        // middle of a journal.
         match retry_on_intr(|| fallocate(self.as_fd(), FallocateFlags::empty(), 0, bytes)) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
             reserved => return Ok(reserved?),
         }
+        // `st_blocks` counts units of 512 bytes, whatever the file system's block
+        // is.
         let (room, taken) = (fstatvfs(self.as_fd())?, self.metadata()?.blocks() * 512);
-        // Not every file system says how large it is.
+        // Some file systems report a size of 0; for them nothing can be checked.
         let fits = room.f_blocks == 0 || room.f_bavail.saturating_mul(room.f_frsize) >= bytes.saturating_sub(taken);
         if fits { Ok(()) } else { Err(Errno::NOSPC.into()) }
     }
 
     fn fill(&self, offset: u64, len: u64) -> io::Result<()> {
+        // No file system notes the first writes of a block device, so there is
+        // nothing to save later writes.
         if !self.metadata()?.is_file() {
             return Ok(());
         }
@@ -207,6 +227,8 @@ impl OsFile for File {
     }
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        // KEEP_SIZE, since the length of a device's file says how many pages it
+        // has.
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(retry_on_intr(|| fallocate(self.as_fd(), flags, offset, len))?)
     }

@@ -1,6 +1,8 @@
-//! What the executor asks of a ring: a queue of operations that the operating system carries out by itself,
-//! without a thread of the executor's for each. The kernel's is one (`uring/kernel.rs`), what a
-//! [`RecordingOs`](crate::RecordingOs) has in place of it another (`recording/queue.rs`).
+//! Defines a ring: a queue of operations that the operating system carries out without a thread of the executor
+//! for each.
+//!
+//! The kernel's is one (`uring/kernel.rs`), that of a [`RecordingOs`](crate::RecordingOs) another
+//! (`recording/queue.rs`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,38 +15,38 @@ use rustix::fd::BorrowedFd;
 use super::file::{OsFile, SyncPoint};
 use crate::bytes::SharedBuffer;
 
-/// What is done to a file.
+/// Names an operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOp {
-    /// Fills the bytes from here on.
+    /// Fills the bytes from this offset of the file on.
     Read {
-        /// Where, in bytes.
+        /// Is the offset in the file, in bytes.
         offset: u64,
     },
-    /// Writes the bytes from here on.
+    /// Writes the bytes from this offset of the file on.
     Write {
-        /// Where, in bytes.
+        /// Is the offset in the file, in bytes.
         offset: u64,
     },
     /// Makes a range read as zeros without changing the length.
     PunchHole {
-        /// Where it begins, in bytes.
+        /// Is the offset of the range, in bytes.
         offset: u64,
-        /// Its bytes.
+        /// Is the length of the range, in bytes.
         len: u64,
     },
     /// Makes the content durable.
     Sync(SyncPoint),
 }
 
-/// Whose an operation is.
+/// Identifies the owner of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationTag {
-    /// The device.
+    /// Numbers the device.
     pub dev: u8,
-    /// Which of the files that the device had in this life.
+    /// Numbers the file among those that the ring has served in this life.
     pub life: u32,
-    /// Which of its commands.
+    /// Numbers the command of the device.
     pub command: u32,
 }
 
@@ -61,20 +63,20 @@ pub enum MergeRole {
     Follows,
 }
 
-/// An operation, with all that it needs until it has ended.
+/// Holds an operation, with all that it needs until it has ended.
 #[derive(Debug)]
 pub struct RingEntry {
     /// Says how it goes to the system.
     pub role: MergeRole,
-    /// Whose it is.
+    /// Identifies the owner of the operation.
     pub tag: OperationTag,
-    /// The file.
+    /// Is the file.
     pub file: Arc<LockedFile>,
-    /// What is done to it.
+    /// Is the operation on it.
     pub operation: FileOp,
-    /// What is written, or a buffer that nobody else has, to be filled.
+    /// Holds the bytes to write, or a buffer without other owners, to be filled.
     pub bytes: SharedBuffer,
-    /// Which of these bytes.
+    /// Limits the operation to these bytes of the buffer.
     pub range: Range<usize>,
 }
 
@@ -93,7 +95,7 @@ impl RingEntry {
     }
 }
 
-/// A file that this array has for itself until nobody here writes to it any more.
+/// Is a file that this array has locked until nobody here writes to it any more.
 #[derive(Debug)]
 pub struct LockedFile {
     file: Arc<dyn OsFile>,
@@ -101,7 +103,7 @@ pub struct LockedFile {
 }
 
 impl LockedFile {
-    /// Takes it; its lock is given back when it is dropped. `may_block` says what [`OsFile::may_block`] does.
+    /// Wraps a locked file; dropping it unlocks it. `may_block` is the value of [`OsFile::may_block`].
     pub fn new(file: Arc<dyn OsFile>, may_block: bool) -> Arc<Self> {
         Arc::new(Self { file, may_block })
     }
@@ -122,17 +124,22 @@ impl Deref for LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // The kernel closes what was open for an operation a little after it has told of the end.
+        // The kernel closes what was open for an operation a little after it has
+        // reported the end.
+        // Unlocked by hand, so that a new owner need not wait for the kernel's last
+        // close.
         self.file.unlock();
     }
 }
 
-/// An operation that has ended: of reads and writes how many bytes they did, which may be fewer than they were
-/// asked for.
+/// Pairs an ended operation with its result: of reads and writes the bytes done, which may be fewer than asked
+/// for.
 pub type EndedOperation = (RingEntry, io::Result<usize>);
 
-/// Tells each part of a merged operation its own result. The bytes that were done from its beginning on make parts whole.
-/// Of the others nothing is known: after an error they have that error, else they did no bytes.
+/// Tells each part of a merged operation its own result. The bytes done, counted from the beginning, make parts
+/// whole.
+///
+/// Nothing is known of the other parts: after an error they get that error, else they did 0 bytes.
 pub fn tell_parts(
     parts: impl Iterator<Item = RingEntry>,
     result: &io::Result<usize>,
@@ -144,21 +151,24 @@ pub fn tell_parts(
         let told = match result {
             Ok(_) if left >= len => Ok(len),
             Ok(_) => Ok(0),
+            // An `io::Error` cannot be cloned, so each part gets one with the same
+            // number.
             Err(error) => Err(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)),
         };
+        // After the first part that is not whole nothing is known of the rest.
         left = if matches!(told, Ok(1..)) { left - len } else { 0 };
         into.push_back((part, told));
     }
 }
 
-/// Carries operations out, in any order. What it was given stays with it until it has ended.
+/// Carries operations out, in any order. It owns what it was given until the operation has ended.
 pub trait IoRing: fmt::Debug + Send {
-    /// Gives these to the system, in one call. Those for which there is no room stay where they are. Reads, or writes, that
-    /// [follow](MergeRole::Follows) each other are one operation; each ends as one of its own
-    /// ([`tell_parts`]).
+    /// Gives these to the system, in one call; those without room stay where they are.
+    /// Reads, or writes, that [follow](MergeRole::Follows) each other are one operation; each ends as one of
+    /// its own ([`tell_parts`]).
     ///
     /// # Errors
-    /// If nothing can be given to it any more.
+    /// Fails if nothing can be given to the ring any more.
     fn submit(&mut self, entries: &mut RingEntries) -> io::Result<()>;
 
     /// Appends those that have ended.
@@ -167,22 +177,24 @@ pub trait IoRing: fmt::Debug + Send {
     /// Counts the entries that have not ended.
     fn under_way(&self) -> usize;
 
-    /// Whether the system has not taken all that it was given: [`submit`](Self::submit) is to be called again.
+    /// Returns true if the system has not taken all that it was given: [`submit`](Self::submit) must be called
+    /// again.
     fn is_behind(&self) -> bool {
         false
     }
 
-    /// What is readable while there is something to be reaped. None where nobody waits.
+    /// Returns the descriptor that is readable while something can be reaped. None where nobody waits.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Without threads: operations that could go on in a [`turn`](Self::turn) now.
+    /// Counts the operations that could go on in a [`turn`](Self::turn) now. Only a ring without threads has
+    /// any.
     fn ready(&self) -> usize {
         0
     }
 
-    /// Without threads: one of those that are ready goes on a little. `choose` says which of so many.
+    /// Lets one of the ready operations take one step. `choose` picks a number below its argument.
     fn turn(&mut self, _choose: &dyn Fn(usize) -> usize) {}
 }
 
-/// Operations on their way to a ring.
+/// Holds operations on their way to a ring.
 pub type RingEntries = VecDeque<RingEntry>;

@@ -1,4 +1,4 @@
-//! Sectors as they are read from files.
+//! Reads sectors of files.
 
 use std::io;
 use std::path::Path;
@@ -7,20 +7,21 @@ use super::file::OsFile;
 use crate::files::error::FilesError;
 use crate::files::layout::sectors::{SECTOR, SectorBuffer};
 
-/// Reads the sector at a place of a file.
+/// Reads the sector at an offset of a file.
 pub(crate) fn read(file: &dyn OsFile, at: u64) -> io::Result<SectorBuffer> {
     let mut sector: SectorBuffer = [0; SECTOR];
     file.read_exact_at(&mut sector, at)?;
     Ok(sector)
 }
 
-/// Whether a file has a sector of this kind there that names this array, be it damaged.
+/// Returns true if a file has a sector of this kind at `at` that names this array, even a damaged one.
 pub(crate) fn is_of(file: &dyn OsFile, at: u64, magic: [u8; 8], array: u64) -> bool {
+    // The checksum is not looked at: a damaged sector of this array is still this
+    // array's.
     read(file, at).is_ok_and(|sector| sector[..8] == magic && sector[16..24] == array.to_le_bytes())
 }
 
-/// Reads the sector at the beginning of a file that is so long; none if the file is shorter than
-/// that.
+/// Reads the first sector of a file of this length; none if the file is shorter than a sector.
 pub(crate) fn first(file: &dyn OsFile, path: &Path, length: u64) -> Result<Option<SectorBuffer>, FilesError> {
     if length < SECTOR as u64 {
         return Ok(None);

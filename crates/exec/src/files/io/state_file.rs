@@ -1,9 +1,9 @@
 //! Writes a file of an array's state, its NVRAM or its intents, past the page cache once that is asked for.
 //!
-//! Through the page cache each sync writes whole pages of 4 KiB, however little of them changed. Direct I/O writes whole
-//! blocks of the device: 512 bytes, which is what the state is made of, or 4096. Of a block that is written in part the rest
-//! is read first, unless it is the one that was written last, as of a journal it is. A block is written as a whole or not
-//! at all, and the rest of it is written as it was.
+//! Through the page cache each sync writes whole pages of 4 KiB, however little of them changed. Direct I/O
+//! writes whole blocks of the device: 512 bytes, the unit of the state, or 4096.
+//! Of a block that is written in part the rest is read first, unless that block was written last, as in a
+//! journal. A block is written as a whole or not at all, and the rest of it keeps its bytes.
 
 use std::fs::TryLockError;
 use std::io;
@@ -19,7 +19,7 @@ use crate::files::layout::sectors::SECTOR;
 pub(crate) struct StateFile {
     file: Arc<dyn OsFile>,
     direct: Mutex<DirectBlocks>,
-    /// Counts the bytes that it was given to write, in whole blocks if it is direct.
+    /// Counts the bytes that were written, in whole blocks if the file is direct.
     written: AtomicU64,
 }
 
@@ -30,13 +30,14 @@ struct DirectBlocks {
     block: usize,
     /// Holds whole blocks as they are read or will be written.
     image: AlignedBuffer,
-    /// Keeps the block that was written last, and where it is.
+    /// Keeps the block that was written last, and its offset.
     last: Vec<u8>,
     last_at: Option<u64>,
 }
 
 impl StateFile {
-    /// Lists the sizes of blocks that are tried, in bytes: what is written is made of the first one.
+    /// Lists the sizes of blocks that are tried, in bytes: the formats of the state have units of the first
+    /// one.
     const BLOCKS: [usize; 2] = [SECTOR, AlignedBuffer::ALIGN];
 
     /// Wraps an open file, which goes through the page cache until it is told [otherwise](OsFile::set_direct).
@@ -50,7 +51,8 @@ impl StateFile {
     }
 
     fn blocks(&self) -> MutexGuard<'_, DirectBlocks> {
-        // Whoever panicked with it leaves an image, which is filled anew, and a last block, which is durable or unknown.
+        // After a panic the image is filled anew anyway, but the last block may
+        // differ from the file.
         self.direct.lock().unwrap_or_else(|poisoned| {
             let mut blocks = PoisonError::into_inner(poisoned);
             blocks.last_at = None;
@@ -60,7 +62,8 @@ impl StateFile {
 }
 
 impl DirectBlocks {
-    /// Makes the image that of the blocks that a range of bytes is in; returns where they begin, and the range in the image.
+    /// Makes the image the blocks that contain a range of bytes. Returns their offset, and the range in the
+    /// image.
     fn turn_to(&mut self, offset: u64, len: usize) -> (u64, std::ops::Range<usize>) {
         let block = self.block as u64;
         let from = offset - offset % block;
@@ -84,14 +87,18 @@ impl DirectBlocks {
     fn write(&mut self, file: &dyn OsFile, bytes: &[u8], offset: u64) -> io::Result<u64> {
         let (from, range) = self.turn_to(offset, bytes.len());
         let last = self.image.len() - self.block;
+        // Only the first and the last block can be partial; those between are
+        // overwritten as wholes.
         if range.start > 0 {
             self.fill(file, from, 0)?;
         }
+        // A single block was filled above already, unless the range begins with it.
         if range.end < self.image.len() && (last > 0 || range.start == 0) {
             self.fill(file, from, last)?;
         }
         self.image[range].copy_from_slice(bytes);
-        // Nobody knows what is there if this fails.
+        // If this fails nobody knows what the block holds, so it must be read
+        // again.
         self.last_at = None;
         file.write_all_at(&self.image, from)?;
         self.last.clear();
@@ -134,14 +141,17 @@ impl OsFile for StateFile {
         self.file.unlock();
     }
 
-    /// Has it read and written past the page cache, in the smallest blocks that the device has. Both arguments are ignored:
-    /// blocks are read and written as wholes, whatever is asked for.
+    /// Switches the file to direct I/O, in the smallest blocks that the device has.
+    /// Ignores both arguments: the file reads and writes whole blocks, whatever is asked for.
     fn set_direct(&self, _page_bytes: u64, _first: u64) -> io::Result<u64> {
         let mut blocks = self.blocks();
         let bytes = self.file.writable_bytes()?.unwrap_or_default();
         let mut refused = io::Error::from(io::ErrorKind::Unsupported);
         let least = self.file.block_bytes()?.unwrap_or_default();
+        // The smallest that the device takes: a sync of one sector then writes 512
+        // bytes and not 4096.
         for block in Self::BLOCKS.into_iter().filter(|block| *block as u64 >= least) {
+            // A file that ends inside a block could not be read to its end.
             if !bytes.is_multiple_of(block as u64) {
                 let why = format!("its {bytes} bytes are no multiple of the device's blocks of {block}");
                 refused = io::Error::new(io::ErrorKind::Unsupported, why);
@@ -195,11 +205,14 @@ impl OsFile for StateFile {
     }
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        // The hole may include the last block, whose copy would bring the old bytes
+        // back.
         self.blocks().last_at = None;
         self.file.punch_hole(offset, len)
     }
 
     fn zero_range(&self, offset: u64, len: u64) -> io::Result<()> {
+        // As above: the copy may be older than the zeros.
         self.blocks().last_at = None;
         self.file.zero_range(offset, len)
     }

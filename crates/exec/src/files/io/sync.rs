@@ -1,4 +1,4 @@
-//! What [`port`](super::port) is made of. A model checker puts its own in place of these
+//! Names the primitives of [`port`](super::port). A model checker puts its own in their place
 //! (`tests/files_port.rs`).
 
 pub use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,15 +1,17 @@
-//! The syncs of one device, whose workers all ask for them.
+//! Orders the syncs of one device, for which all its workers ask.
 //!
-//! An operating system tells of a sync that failed once, to whoever asked: the next sync succeeds
-//! and says nothing of it. So syncs follow one another, and what one of them learns holds for every
-//! worker that has not had its answer: a success of whatever was asked later would be acknowledged
-//! before the failure is heard of. A sync that begins when a worker's write has ended covers it,
-//! whoever asked for it, and the worker needs none of its own. All interleavings are tried in
-//! `tests/files_port.rs`, which compiles this very file.
+//! * An operating system reports a failed sync once, to whoever asked; the next sync succeeds and says nothing
+//!   of it.
+//! * So syncs follow one another, and the result of one holds for every worker that still waits. Else a later
+//!   success could be acknowledged before the failure is heard of.
+//! * A sync that begins after a worker's write has ended covers that write, whoever asked. The worker needs
+//!   none of its own.
+//!
+//! `tests/files_port.rs` compiles this very file and tries all interleavings.
 
 use super::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What the workers of a device know of its syncs.
+/// Holds what the workers of a device know of its syncs.
 #[derive(Default)]
 pub struct DeviceSyncs {
     state: Mutex<SyncState>,
@@ -18,49 +20,53 @@ pub struct DeviceSyncs {
 
 #[derive(Default)]
 struct SyncState {
-    /// Syncs that have begun.
+    /// Counts the syncs that have begun.
     begun: u64,
-    /// The number of the last one that succeeded, from 1 on.
+    /// Numbers the last one that succeeded, from 1 on.
     done: u64,
     under_way: bool,
     failed: bool,
 }
 
-/// When a worker asked: the syncs that had begun by then do not cover it.
+/// Records when a worker asked: syncs that had begun by then do not cover it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncTicket(u64);
 
-/// What becomes of a worker that asked.
+/// Says what a worker that asked must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncTurn {
-    /// It is to sync, and to say how it went ([`DeviceSyncs::end`]).
+    /// Tells the worker to sync, and to report the result ([`DeviceSyncs::end`]).
     Yours,
-    /// A sync that began after it asked has succeeded.
+    /// Tells that a sync that began after the question has succeeded.
     Covered,
-    /// A sync has failed, now or long ago.
+    /// Tells that a sync has failed, now or long ago.
     Failed,
 }
 
 impl DeviceSyncs {
-    /// A worker asks for a sync. What it is to cover has ended before.
+    /// Asks for a sync, after everything that it is to cover has ended.
     pub fn ask(&self) -> SyncTicket {
         SyncTicket(self.lock().begun)
     }
 
-    /// Whether a sync is under way, so that [`begin`](Self::begin) would wait.
+    /// Returns true if a sync is running, so that [`begin`](Self::begin) would wait.
     pub fn is_under_way(&self) -> bool {
         self.lock().under_way
     }
 
-    /// Waits while a sync is under way; what becomes of a worker that asked.
+    /// Waits while a sync is running, and returns what the worker must do.
     pub fn begin(&self, ticket: SyncTicket) -> SyncTurn {
         let mut state = self.lock();
         while state.under_way {
             state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        // For ever: the lost writes cannot be told, so no later sync of this file
+        // proves anything.
         if state.failed {
             SyncTurn::Failed
         } else if state.done > ticket.0 {
+            // Strictly later than the ticket: a sync that had begun already may
+            // have missed the write.
             SyncTurn::Covered
         } else {
             state.begun += 1;
@@ -69,7 +75,7 @@ impl DeviceSyncs {
         }
     }
 
-    /// How the sync went that is under way.
+    /// Ends the running sync, with its result.
     pub fn end(&self, success: bool) {
         let mut state = self.lock();
         state.under_way = false;
@@ -82,7 +88,7 @@ impl DeviceSyncs {
         self.ended.notify_all();
     }
 
-    /// No code panics while it holds the lock.
+    /// Locks the state even after a panic: no code panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

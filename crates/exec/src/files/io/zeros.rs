@@ -37,6 +37,8 @@ pub(crate) fn make_zeros(
     direct: impl FnOnce() -> io::Result<Option<Arc<dyn OsFile>>>,
     told: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> io::Result<()> {
+    // The cheapest way first; a refusal moves on to the next one, for the rest of
+    // the range too.
     let (mut method, mut direct, mut written) = (ZeroingMethod::Hole, Some(direct), None);
     let mut at = range.start;
     while at < range.end {
@@ -45,6 +47,7 @@ pub(crate) fn make_zeros(
             ZeroingMethod::Hole => file.punch_hole(at, len),
             ZeroingMethod::Range => file.zero_range(at, len),
             ZeroingMethod::Writes => {
+                // Opened only when it is needed, since most devices have a command.
                 if let Some(direct) = direct.take() {
                     written = direct()?;
                 }
@@ -68,12 +71,14 @@ pub(crate) fn make_zeros(
 
 /// Returns true if an error says that there is no such command for this range, and not that it failed.
 fn is_refused(error: &io::Error) -> bool {
-    // Of a block device only who has it alone is let.
+    // EBUSY, too: the kernel lets only the sole opener of a block device make
+    // holes.
     matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::BUSY))
         || error.kind() == io::ErrorKind::Unsupported
 }
 
 fn write_zeros(file: &dyn OsFile, Range { mut start, end }: Range<u64>) -> io::Result<()> {
+    // One buffer of at most 1 MiB for the whole piece.
     let zeros = AlignedBuffer::zeroed((end - start).min(WRITE as u64) as usize);
     while start < end {
         let len = (end - start).min(zeros.len() as u64);
