@@ -1,4 +1,4 @@
-//! A device with a volatile cache: what is durable, and what was written since and may be lost.
+//! Models a device with a volatile cache: its durable content, and the later writes that may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,12 @@ use destage_plan::Ext;
 
 use crate::bytes::put;
 
-/// What a device holds.
+/// Holds the content of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskImage {
-    /// Its bytes.
+    /// Holds its bytes.
     pub image: Vec<u8>,
-    /// Whether it answers.
+    /// Is true if it answers.
     pub answers: bool,
     /// Lists the pages that it cannot read.
     pub unreadable: BTreeSet<u64>,
@@ -20,50 +20,53 @@ pub struct DiskImage {
 }
 
 impl DiskImage {
-    /// A device of zeros.
+    /// Makes a device of zeros.
     pub fn zeros(bytes: usize) -> Self {
         Self { image: vec![0; bytes], answers: true, unreadable: BTreeSet::new(), rotten: BTreeMap::new() }
     }
 }
 
-/// What stands in place of a device that failed.
+/// Describes the device that stands in place of a failed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplacementContent {
-    /// A new device that holds zeros.
+    /// Is a new device that holds zeros.
     Zeros,
-    /// A new device that holds what another use left; from this number.
+    /// Is a new device that holds the remains of another use, derived from this number.
     Garbage(u64),
-    /// The device itself, with what it held when it failed.
+    /// Is the device itself, with its content at the time of its failure.
     Stale,
 }
 
 /// Decides what a loss of power leaves.
 pub trait CutChoice {
-    /// Which of the sectors in the mask `all` of a page that was written but not flushed, or is
-    /// being written, are on the device. Asked in the order in which the device would apply them.
+    /// Chooses the sectors in the mask `all` of a page that are on the device after a cut. The page was written
+    /// and not flushed, or is being written.
+    ///
+    /// Pages come in the order in which the device would apply them.
     fn page(&mut self, dev: usize, page: u64, all: u128) -> u128;
-    /// How many of the `queued` steps of the NVRAM that are done and not durable, or in flight, took effect, in order.
+    /// Chooses how many of the `queued` steps of the NVRAM took effect, in order. These steps are done and not
+    /// durable, or in flight.
     fn nvram(&mut self, queued: usize) -> usize;
 }
 
-/// A page that was written and not flushed.
+/// Is a page that was written and not flushed.
 #[derive(Clone, Copy, Debug)]
 struct UnflushedPage {
     page: u64,
-    /// When: counts the device's writes.
+    /// Numbers the write among those of the device.
     number: u64,
 }
 
-/// A device of the in-memory executor.
+/// Is a device of the in-memory executor.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryDevice {
     page_bytes: usize,
     sectors: u32,
     durable: Vec<u8>,
-    /// What reads see: the durable image with what is pending.
+    /// Holds the content that reads see: the durable image with the pending writes.
     now: Vec<u8>,
     pending: Vec<UnflushedPage>,
-    /// A page for each of `pending`.
+    /// Holds a page for each of `pending`.
     bytes: Vec<u8>,
     written: u64,
     answers: bool,
@@ -97,6 +100,8 @@ impl MemoryDevice {
 
     /// Flips a bit of a page, unless it has one flipped, or a write of it is not flushed. Returns true if it did.
     pub(crate) fn rot(&mut self, page: u64, bit: u32) -> bool {
+        // The bytes of a pending write have no flip, so a flush would undo it
+        // unnoticed.
         let rots = !self.rotten.contains_key(&page) && self.pending.iter().all(|pending| pending.page != page);
         if rots {
             let bit = bit % (8 * self.page_bytes as u32);
@@ -108,6 +113,7 @@ impl MemoryDevice {
 
     fn flip(&mut self, page: u64, bit: u32) {
         let byte = page as usize * self.page_bytes + bit as usize / 8;
+        // Both images: rot sits on the medium, and no flush changes it.
         self.now[byte] ^= 1 << (bit % 8);
         self.durable[byte] ^= 1 << (bit % 8);
     }
@@ -154,7 +160,7 @@ impl MemoryDevice {
         self.answers
     }
 
-    /// Writes done so far: what a flush that begins now covers.
+    /// Counts the writes done so far: a flush that begins now covers them.
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
@@ -177,6 +183,8 @@ impl MemoryDevice {
         let len = usize::from(ext.pages()) * self.page_bytes;
         assert!(from + len <= self.now.len(), "{ext:?} is beyond the device's end");
         let first = ext.first();
+        // Flipped back in the durable image too, which a write without FUA does not
+        // touch.
         if !self.rotten.is_empty() {
             for page in first..first + u64::from(ext.pages()) {
                 if let Some(bit) = self.rotten.remove(&page) {
@@ -190,11 +198,15 @@ impl MemoryDevice {
             self.unreadable.retain(|page| !pages.contains(page) || self.broken.contains(page));
         }
         if fua {
+            // A write with FUA is durable by itself; earlier writes to other pages
+            // stay volatile.
             put(&mut self.durable[from..from + len], bytes);
             if !self.durably_unreadable.is_empty() {
                 let pages = first..first + u64::from(ext.pages());
                 self.durably_unreadable.retain(|page| !pages.contains(page) || self.broken.contains(page));
             }
+            // Newer than the pending writes of these pages: a later flush must not
+            // bring those back.
             self.forget(|pending| (first..first + u64::from(ext.pages())).contains(&pending.page));
         } else {
             self.written += 1;
@@ -209,6 +221,7 @@ impl MemoryDevice {
     pub(crate) fn flush(&mut self, covered: u64) {
         for (pending, bytes) in self.pending.iter().zip(self.bytes.chunks_exact(self.page_bytes)) {
             if pending.number <= covered {
+                // In the order of the writes: a page may be pending twice.
                 let from = pending.page as usize * self.page_bytes;
                 self.durable[from..from + self.page_bytes].copy_from_slice(bytes);
                 if !self.durably_unreadable.is_empty() && !self.broken.contains(&pending.page) {
@@ -233,19 +246,19 @@ impl MemoryDevice {
         self.bytes.truncate(kept * size);
     }
 
-    /// Whether a loss of power could leave another page than the one that reads see.
+    /// Returns true if a loss of power could leave another page than the one that reads see.
     pub(crate) fn is_open(&self, page: u64) -> bool {
         let pending = self.pending.iter().zip(self.bytes.chunks_exact(self.page_bytes));
         pending.filter(|(pending, _)| pending.page == page).any(|(_, bytes)| self.changes(page, Some(bytes)))
     }
 
-    /// Whether these bytes, or zeros, differ from what the page durably holds.
+    /// Returns true if these bytes, or zeros, differ from the durable content of the page.
     pub(crate) fn changes(&self, page: u64, bytes: Option<&[u8]>) -> bool {
         let durable = &self.durable[page as usize * self.page_bytes..][..self.page_bytes];
         bytes.map_or_else(|| durable.iter().any(|byte| *byte != 0), |bytes| bytes != durable)
     }
 
-    /// What is on the device after a loss of power while `in_flight` was being written.
+    /// Returns the content of the device after a loss of power while `in_flight` was being written.
     pub(crate) fn cut<'a>(
         &self,
         dev: usize,
@@ -268,13 +281,17 @@ impl MemoryDevice {
     }
 
     fn tear(&self, disk: &mut DiskImage, dev: usize, page: u64, bytes: Option<&[u8]>, choice: &mut impl CutChoice) {
+        // At most 128 sectors a page fit the mask.
         let all = u128::MAX >> (128 - self.sectors);
         let survive = choice.page(dev, page, all);
+        // A page that is written even in part has new bytes on the medium.
         if survive != 0
             && let Some(bit) = disk.rotten.remove(&page)
         {
             disk.image[page as usize * self.page_bytes + bit as usize / 8] ^= 1 << (bit % 8);
         }
+        // A part of a page does not repair an unreadable one: the disk would need
+        // the old rest.
         if survive == all && !self.broken.contains(&page) {
             disk.unreadable.remove(&page);
         }
@@ -286,7 +303,7 @@ impl MemoryDevice {
         }
     }
 
-    /// Answers no more; holds what it would after a loss of power.
+    /// Fails the device: it answers no more, and holds what it would hold after a loss of power.
     pub(crate) fn fail(&mut self, image: Vec<u8>) {
         self.now.copy_from_slice(&image);
         self.durable = image;
@@ -298,8 +315,9 @@ impl MemoryDevice {
         self.answers = false;
     }
 
-    /// Another device, or the same again, stands in its place.
+    /// Puts another device, or the same again, in its place.
     pub(crate) fn replace(&mut self, content: ReplacementContent) {
+        // A replaced medium has none of the old one's rot.
         if !matches!(content, ReplacementContent::Stale) {
             self.rotten.clear();
         }

@@ -1,4 +1,4 @@
-//! What must hold of the rows of an array in memory, whatever its controller does.
+//! Checks the rows of an array in memory, whatever its controller does.
 
 use destage_plan::{Controller, Dev, NvSlot, Row, Rows};
 
@@ -7,31 +7,31 @@ use super::executor::MemoryExecutor;
 use crate::device::MemoryDevice;
 use crate::nvram::MemoryNvram;
 
-/// What must never be.
+/// Names a violation of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryViolation {
-    /// A row without an intent whose pages do not belong together.
+    /// Tells that a row without an intent has pages that do not belong together.
     #[error("row {row} has no open intent but is not consistent: {why}")]
     Row {
-        /// The row.
+        /// Names the row.
         row: Row,
-        /// What does not fit.
+        /// Says which pages do not fit.
         why: String,
     },
-    /// An intent is cleared too early.
+    /// Tells that an intent is cleared too early.
     #[error("the intent of row {row} is cleared while a write of {dev} to it is not durable")]
     Unflushed {
-        /// The row.
+        /// Names the row.
         row: Row,
-        /// The member with the write.
+        /// Names the member with the write.
         dev: Dev,
     },
-    /// Nothing is in flight, and something waits.
+    /// Tells that nothing is in flight, and something waits.
     #[error("nothing is in flight and no timer is set, but work is under way:\n{0}")]
     Deadlock(String),
 }
 
-/// Devices and NVRAM as reads would find them.
+/// Shows devices and NVRAM as reads would find them.
 pub struct MemoryView<'a> {
     devices: &'a [MemoryDevice],
     nvram: &'a MemoryNvram,
@@ -41,10 +41,12 @@ impl MemoryView<'_> {
     /// Returns a page of a device; none if it does not answer, or has a bit of the page flipped.
     pub fn page(&self, dev: Dev, page: u64) -> Option<&[u8]> {
         let device = &self.devices[dev.index()];
+        // A controller may read a rotten page, but its content is no evidence for
+        // the row.
         (device.answers() && !device.is_rotten(page)).then(|| device.page(page))
     }
 
-    /// The bytes in a slot of the NVRAM.
+    /// Returns the bytes in a slot of the NVRAM.
     pub fn slot(&self, slot: NvSlot) -> &[u8] {
         self.nvram.bytes(slot)
     }
@@ -52,11 +54,11 @@ impl MemoryView<'_> {
 
 /// Knows which pages belong together.
 pub trait RowCheck<C> {
-    /// Members; devices from here on hold no rows.
+    /// Counts the members; devices from here on hold no rows.
     fn members(&self) -> u8;
-    /// Whether a member's page of a row counts: not if the member is lost, or not rebuilt so far.
+    /// Returns true if a member's page of a row counts: not if the member is lost, or not rebuilt so far.
     fn counts(&self, controller: &C, dev: Dev, row: Row) -> bool;
-    /// What is wrong with a row, if anything.
+    /// Fails if something is wrong with a row, and says what.
     fn row(&self, controller: &C, view: &MemoryView<'_>, row: Row) -> Result<(), String>;
 }
 
@@ -77,29 +79,32 @@ impl<C> RowCheck<C> for NoCheck {
 }
 
 impl<C: Controller> MemoryExecutor<C> {
-    /// What reads would find.
+    /// Shows what reads would find.
     pub fn view(&self) -> MemoryView<'_> {
         MemoryView { devices: &self.devices, nvram: self.bytes.nvram() }
     }
 
-    /// Each row is consistent or its intent is set.
+    /// Checks that each of these rows is consistent or has an open intent.
     pub(super) fn check_rows<R: RowCheck<C>>(
         &self,
         check: &R,
         rows: impl Iterator<Item = Row>,
     ) -> Result<(), MemoryViolation> {
         let view = self.view();
+        // While the intent is open a row may be torn: a restart makes it consistent
+        // again.
         for row in rows.filter(|row| !self.bytes.nvram().intents.contains(*row)) {
             check.row(self.engine.controller(), &view, row).map_err(|why| MemoryViolation::Row { row, why })?;
         }
         Ok(())
     }
 
-    /// Rows without an intent are consistent on stable storage: nothing in a volatile cache or in
-    /// flight would change them.
+    /// Checks that rows without an intent are consistent on stable storage: no volatile or in-flight write may
+    /// change them.
     pub(super) fn check_cleared<R: RowCheck<C>>(&self, check: &R, rows: Rows) -> Result<(), MemoryViolation> {
         let page_bytes = self.engine.shape().page_bytes() as usize;
         let changing = |dev: Dev, row: Row| {
+            // A planted omission writes nothing, so it changes nothing either.
             self.in_flight.iter().filter(|entry| entry.conduct != ExecutorConduct::Omit).any(|entry| {
                 match entry.step.changes() {
                     Some(ext) if ext.dev() == dev && ext.rows().contains(row) => {
@@ -115,6 +120,8 @@ impl<C: Controller> MemoryExecutor<C> {
         };
         for dev in (0..check.members()).map(Dev).filter(|dev| self.devices[dev.index()].answers()) {
             let open = |row: &Row| self.devices[dev.index()].is_open(row.0) || changing(dev, *row);
+            // A member that is lost or not rebuilt holds nothing that a restart
+            // would read.
             let counts = |row: &Row| check.counts(self.engine.controller(), dev, *row);
             if let Some(row) = rows.iter().find(|row| open(row) && counts(row)) {
                 return Err(MemoryViolation::Unflushed { row, dev });
@@ -123,7 +130,7 @@ impl<C: Controller> MemoryExecutor<C> {
         Ok(())
     }
 
-    /// Every row is consistent, whatever the intents: so it must be when nothing is under way.
+    /// Checks that every row is consistent, whatever the intents say. That must hold when nothing is under way.
     pub fn check_all<R: RowCheck<C>>(&self, check: &R, rows: u64) -> Result<(), MemoryViolation> {
         let view = self.view();
         (0..rows).map(Row).try_for_each(|row| {

@@ -1,4 +1,4 @@
-//! What an executor in memory keeps, and how it is.
+//! Holds the state of an executor in memory.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -33,9 +33,9 @@ pub struct MemoryExecutor<C> {
     pub(super) steps: u64,
     pub(super) latency: StepLatency,
     pub(super) compute_at_once: bool,
-    /// Devices that can be asked to collect.
+    /// Names the devices that can be asked to collect.
     pub(super) collectors: DevSet,
-    /// Devices that failed while the controller does not know.
+    /// Names the devices that failed while the controller does not know.
     pub(super) unannounced: DevSet,
     pub(super) tamper: Option<StepTamper>,
     pub(super) log: Option<StepLog>,
@@ -50,7 +50,7 @@ impl<C: Controller> MemoryExecutor<C> {
         }
     }
 
-    /// What a step in flight writes to its device; none if that is zeros.
+    /// Returns the bytes that a step in flight writes to its device; none if they are zeros.
     pub(super) fn written(&self, entry: &InFlight) -> Option<Cow<'_, [u8]>> {
         let op = entry.issue.op;
         match entry.step {
@@ -67,69 +67,71 @@ impl<C: Controller> MemoryExecutor<C> {
         }
     }
 
-    /// How far this life has come.
+    /// Returns how far this life has come.
     pub fn status(&self) -> Status {
         self.engine.status()
     }
 
-    /// Virtual time.
+    /// Returns the virtual time.
     pub const fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Steps that ended.
+    /// Counts the steps that ended.
     pub const fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// The engine, for its counters and the controller.
+    /// Returns the engine, for its counters and the controller.
     pub const fn engine(&self) -> &Engine<C> {
         &self.engine
     }
 
-    /// The NVRAM.
+    /// Returns the NVRAM.
     pub const fn nvram(&self) -> &MemoryNvram {
         self.bytes.nvram()
     }
 
-    /// The bytes of a request: of a read that was answered, what it read.
+    /// Returns the bytes of a request: of an answered read, those that it read.
     pub fn request_bytes(&self, tag: u64) -> &[u8] {
         self.bytes.host_bytes(tag)
     }
 
-    /// How many steps [`run`](Self::run) can choose from.
+    /// Counts the steps that [`run`](Self::run) can choose from.
     pub fn runnable(&self) -> usize {
+        // Of the NVRAM only the first: its steps end in the order of issue.
         self.in_flight.len() + usize::from(!self.nv_queue.is_empty()) + usize::from(self.pending.is_waited_for())
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if nothing is under way.
     pub fn is_idle(&self) -> bool {
         self.runnable() == 0 && self.engine.is_idle() && !self.pending.is_open()
     }
 
-    /// Steps of a kind that an operation has in flight.
+    /// Counts the steps of a kind that an operation has in flight.
     pub fn in_flight(&self, op: OpId, kind: StepKind) -> usize {
+        // Held steps count: the plan has issued them.
         let held = self.pending.held.iter().map(|(_, entry)| entry);
         let all = self.in_flight.iter().chain(&self.nv_queue).chain(held);
         all.filter(|entry| entry.issue.op == op && entry.step.kind() == kind).count()
     }
 
-    /// Whether all that the controller was told to be done of the NVRAM is durable.
+    /// Returns true if everything is durable that the controller was told to be done of the NVRAM.
     pub fn is_durable(&self) -> bool {
         !self.pending.is_open()
     }
 
-    /// Devices that failed while the controller does not know.
+    /// Returns the devices that failed while the controller does not know.
     pub const fn unannounced(&self) -> DevSet {
         self.unannounced
     }
 
-    /// Whether a device answers.
+    /// Returns true if a device answers.
     pub fn answers(&self, dev: Dev) -> bool {
         self.devices[dev.index()].answers()
     }
 
-    /// The NVRAM, for a harness that plants faults.
+    /// Returns the NVRAM, for a harness that plants faults.
     pub const fn nvram_mut(&mut self) -> &mut MemoryNvram {
         self.bytes.nvram_mut()
     }

@@ -1,5 +1,4 @@
-//! What goes wrong in memory because the caller wants it to: devices that fail and are replaced, and
-//! the power that is cut.
+//! Makes things go wrong in memory as the caller wants: devices fail and are replaced, and the power is cut.
 
 use std::collections::VecDeque;
 
@@ -11,25 +10,28 @@ use super::settings::CrashRemains;
 use crate::device::{CutChoice, DiskImage, MemoryDevice, ReplacementContent};
 
 impl<C: Controller> MemoryExecutor<C> {
-    /// A device answers no more. What it had not flushed is lost or not, as `choice` says. The
-    /// controller is told by [`announce`](Self::announce), or when a step on it fails first, or
+    /// Fails a device: it answers no more. Its writes that were not flushed are lost or not, as `choice` says.
+    ///
+    /// The controller learns it by [`announce`](Self::announce), or when a step on the device fails first, or
     /// when nothing else is left to do.
     pub fn fail(&mut self, dev: Dev, choice: &mut impl CutChoice) {
         if !self.devices[dev.index()].answers() {
             return;
         }
         self.note(|| format!("{dev} fails"));
+        // The device loses its volatile cache too, so its content is decided now.
         let image = self.cut_device(dev, choice).image;
         self.devices[dev.index()].fail(image);
         let held = self.pending.held.iter_mut().map(|(_, entry)| entry);
         for entry in self.in_flight.iter_mut().chain(held).filter(|entry| entry.step.dev() == Some(dev)) {
+            // These steps end later, in any order, and fail then.
             entry.lost = true;
         }
         self.unannounced.insert(dev);
     }
 
-    /// Makes a page unreadable until it is written; for ever if it is `broken`. The controller hears of it when it reads the
-    /// page.
+    /// Makes a page unreadable until it is written; for ever if it is `broken`. The controller learns it when
+    /// it reads the page.
     pub fn spoil(&mut self, page: BadPage, broken: bool) {
         self.note(|| format!("{} cannot read page {}", page.dev, page.page));
         self.devices[page.dev.index()].spoil(page.page, broken);
@@ -41,8 +43,8 @@ impl<C: Controller> MemoryExecutor<C> {
         self.devices[page.dev.index()].recall(page.page);
     }
 
-    /// Flips a bit of a page, by its number, that was written and flushed, and has none flipped so far. Returns true if it
-    /// did. Nobody hears of it.
+    /// Flips a bit of a page, by its number, if the page was written and flushed and has none flipped so far.
+    /// Returns true if it did. Nothing reports that.
     pub fn rot(&mut self, page: BadPage, bit: u32) -> bool {
         let rots = self.devices[page.dev.index()].rot(page.page, bit);
         if rots {
@@ -79,12 +81,14 @@ impl<C: Controller> MemoryExecutor<C> {
         }
     }
 
-    /// Something stands in the place of a device that failed, or of one that the controller holds
-    /// for lost; the controller is told, as soon as every step that was meant for the earlier
-    /// device has failed: it could not tell whose failure it hears of.
+    /// Puts something in the place of a device that failed, or of one that the controller counts as lost.
+    ///
+    /// The controller is told as soon as every step for the earlier device has failed: it could not tell whose
+    /// failure it is otherwise.
     pub fn replace(&mut self, dev: Dev, content: ReplacementContent) {
         self.announce(dev);
         let held = std::mem::take(&mut self.pending.held);
+        // Steps that wait for a commit were meant for the earlier device too.
         let (meant, others): (VecDeque<_>, VecDeque<_>) =
             held.into_iter().partition(|(_, entry)| entry.step.dev() == Some(dev));
         self.pending.held = others;
@@ -93,6 +97,7 @@ impl<C: Controller> MemoryExecutor<C> {
             let entry = self.in_flight.remove(at);
             self.steps += 1;
             self.note(|| format!("{:?}.{} {:?}: failed", entry.issue.op, entry.issue.step, entry.step));
+            // A write that was reported early has had its answer.
             if entry.early.is_none() {
                 self.engine.complete(self.now, entry.issue, StepOutcome::Failed(dev));
                 self.take_issues();
@@ -105,6 +110,7 @@ impl<C: Controller> MemoryExecutor<C> {
     }
 
     fn cut_device(&self, dev: Dev, choice: &mut impl CutChoice) -> DiskImage {
+        // A lost step reaches nothing any more, and an omitted one never did.
         let honest = self.in_flight.iter().filter(|entry| !entry.lost && entry.conduct != ExecutorConduct::Omit);
         let writes = honest.filter_map(|entry| {
             let ext = entry.step.changes().filter(|ext| ext.dev() == dev)?;
@@ -115,15 +121,19 @@ impl<C: Controller> MemoryExecutor<C> {
         self.devices[dev.index()].cut(dev.index(), writes, choice)
     }
 
-    /// What a loss of power at this moment would leave: any part of what was not flushed, or is
-    /// being written, as `choice` says; and the NVRAM, to which the first steps that are done and not
-    /// durable, or in flight, may or may not have come.
+    /// Returns what a loss of power at this moment would leave.
+    ///
+    /// Of the writes that were not flushed, or are running, any part survives, as `choice` says. Of the NVRAM's
+    /// steps that are done and not durable, or in flight, the first few took effect.
     pub fn cut(&self, choice: &mut impl CutChoice) -> CrashRemains {
         let disks = (0..self.devices.len()).map(|dev| self.cut_device(Dev(dev as u8), choice)).collect();
         let mut nvram = self.bytes.nvram().clone();
-        // Of what is done and not durable, too, the first few are there.
+        // Commits that are done and not durable survive as a prefix too: the
+        // journal is one sequence.
         let open = self.pending.open();
         let through = choice.nvram(open + self.nv_queue.len());
+        // Undone from the newest back, since an older commit may have freed the
+        // slots of a newer one.
         self.pending.newest_first().take(open.saturating_sub(through)).for_each(|undo| nvram.take_back(undo));
         for entry in self
             .nv_queue

@@ -1,4 +1,4 @@
-//! Real bytes, virtual time, any order of completion, loss of power and of devices.
+//! Runs real bytes in virtual time, with any order of completion and losses of power and of devices.
 
 mod check;
 mod conduct;

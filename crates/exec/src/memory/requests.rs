@@ -1,15 +1,17 @@
-//! What a host, an operator and devices say, and what becomes of requests.
+//! Takes what a host, an operator and devices say, and tells what became of requests.
 
 use destage_plan::{Control, Controller, Dev, HostNotice, HostOp, HostRequest, PageReport, RangeError};
 
 use super::executor::MemoryExecutor;
 
 impl<C: Controller> MemoryExecutor<C> {
-    /// Takes a request. `data` is what a write writes.
+    /// Takes a request. `data` holds the bytes of a write.
     ///
     /// # Panics
-    /// If a write's data is not as long as the request says.
+    /// Panics if a write's data is not as long as the request says.
     pub fn submit(&mut self, request: HostRequest, data: &[u8]) -> Result<(), RangeError> {
+        // Checked before any bytes are kept: a refused request must leave nothing
+        // behind.
         self.engine.shape().check(request.offset, request.len)?;
         match request.op {
             HostOp::Write => {
@@ -26,7 +28,7 @@ impl<C: Controller> MemoryExecutor<C> {
         Ok(())
     }
 
-    /// Gives an order.
+    /// Gives the controller an order.
     pub fn control(&mut self, control: Control) {
         self.note(|| format!("{control:?}"));
         self.engine.control(self.now, control);
@@ -38,9 +40,10 @@ impl<C: Controller> MemoryExecutor<C> {
         self.engine.next_report()
     }
 
-    /// The next thing that became of a request. A request's bytes are there until the call after
-    /// the one that says `Released`.
+    /// Returns the next event of a request.
+    /// A request's bytes are there until the call after the one that returns `Released`.
     pub fn next_notice(&mut self) -> Option<HostNotice> {
+        // One call later, so that the caller can still look at the bytes.
         if let Some(tag) = self.released.take() {
             self.bytes.release(tag);
         }
@@ -53,10 +56,10 @@ impl<C: Controller> MemoryExecutor<C> {
         Some(notice)
     }
 
-    /// A part of a device begins or ends a collection of so many blocks.
+    /// Begins or ends a collection of so many blocks in a part of a device.
     ///
     /// # Panics
-    /// If the device is no collector.
+    /// Panics if the device is no collector.
     pub fn device_gc(&mut self, dev: Dev, unit: u16, on: bool, blocks: u32) {
         assert!(self.collectors.contains(dev), "{dev} does not collect");
         self.note(|| format!("{dev}.{unit} {} {blocks} blocks", if on { "collects" } else { "has collected" }));
@@ -64,10 +67,10 @@ impl<C: Controller> MemoryExecutor<C> {
         self.take_issues();
     }
 
-    /// A device has come near to where it has to collect.
+    /// Reports that a device will have to collect soon.
     ///
     /// # Panics
-    /// If the device is no collector.
+    /// Panics if the device is no collector.
     pub fn device_near_gc(&mut self, dev: Dev) {
         assert!(self.collectors.contains(dev), "{dev} does not collect");
         self.note(|| format!("{dev} has to collect soon"));

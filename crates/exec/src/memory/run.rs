@@ -1,4 +1,4 @@
-//! Steps that end, in any order.
+//! Ends steps, in any order.
 
 use destage_plan::{BadPage, Buf, Controller, Ext, Nanos, Step, StepOutcome};
 
@@ -10,15 +10,15 @@ use super::step::InFlight;
 use crate::bytes::{SharedBuffer, checksum};
 
 impl<C: Controller> MemoryExecutor<C> {
-    /// Lets one step end; if none is in flight, the next timer go off; none if there is neither and
-    /// nothing is under way.
+    /// Ends one step; if none is in flight, fires the next timer; returns none if there is neither and nothing
+    /// is under way.
     pub fn run<R: RowCheck<C>>(&mut self, pick: NextStep, check: &R) -> Result<Option<EndedStep>, MemoryViolation> {
         if self.runnable() == 0 {
-            // A controller that is not told cannot wait for anything else.
+            // A controller that is not told of the failure could wait for ever.
             self.announce_all();
         }
         if self.runnable() == 0 && self.pending.is_open() || self.pending.is_waited_for() && self.is_sync(pick) {
-            // Nobody waits for it, or it is chosen.
+            // Chosen, or nothing else is left to do.
             self.now += Nanos(1_000);
             self.sync();
             return Ok(None);
@@ -31,6 +31,7 @@ impl<C: Controller> MemoryExecutor<C> {
                     Err(MemoryViolation::Deadlock(format!("{:?}", self.engine.out())))
                 };
             };
+            // Virtual time jumps: nothing else can happen before the timer.
             self.now = self.now.max(at);
             self.note(|| "timer".to_owned());
             self.engine.timers(self.now);
@@ -51,9 +52,10 @@ impl<C: Controller> MemoryExecutor<C> {
         Ok(Some(ran))
     }
 
-    /// Whether the sync of the NVRAM is chosen, for which somebody waits. It takes no time.
+    /// Returns true if the NVRAM's sync is chosen, for which somebody waits. It takes no time.
     fn is_sync(&self, pick: NextStep) -> bool {
         match pick {
+            // The last number stands for the sync, after all steps.
             NextStep::At(at) => at + 1 == self.runnable(),
             NextStep::Oldest | NextStep::Earliest => true,
         }
@@ -77,6 +79,8 @@ impl<C: Controller> MemoryExecutor<C> {
         } else {
             self.nv_queue.pop_front().expect("the place is below the number of steps in flight")
         };
+        // A microsecond for each step, so that timers go off in runs that choose
+        // freely.
         self.now = if pick == NextStep::Earliest { self.now.max(entry.due) } else { self.now + Nanos(1_000) };
         entry
     }
@@ -87,6 +91,7 @@ impl<C: Controller> MemoryExecutor<C> {
         self.steps += 1;
         let told = entry.early.is_some();
         let outcome = match entry.step.dev() {
+            // A failed device changes nothing any more.
             Some(dev) if entry.lost || !self.devices[dev.index()].answers() => StepOutcome::Failed(dev),
             _ => self.carry_out(&mut entry, check)?,
         };
@@ -105,6 +110,8 @@ impl<C: Controller> MemoryExecutor<C> {
             && outcome == StepOutcome::Ok
             && ext.dev().0 < check.members()
         {
+            // After each write, so that a violation is found at the step that
+            // causes it.
             self.check_rows(check, ext.rows().iter())?;
         }
         if let Some(bytes) = entry.early.take() {
@@ -128,7 +135,8 @@ impl<C: Controller> MemoryExecutor<C> {
         let op = entry.issue.op;
         if entry.conduct == ExecutorConduct::Omit {
             if let Step::Read { ext, dst } = entry.step {
-                // The buffer is there, with whatever it held before.
+                // The buffer is there with its previous content: a page that was
+                // never read.
                 let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
                 self.bytes.target(&self.engine, op, dst, len);
             }
@@ -136,11 +144,15 @@ impl<C: Controller> MemoryExecutor<C> {
         }
         match entry.step {
             Step::Read { ext, dst } => {
+                // Before the checksum: a page that cannot be read has no bytes to
+                // compare.
                 if let Some(page) = self.devices[ext.dev().index()].unreadable_in(ext) {
                     return Ok(StepOutcome::Unreadable(BadPage { dev: ext.dev(), page }));
                 }
                 let bytes = self.devices[ext.dev().index()].read(ext);
                 let checksums = self.engine.controller().checksums().filter(|checksums| checksums.dev() == ext.dev());
+                // A page that differs from its checksum counts as unreadable, so
+                // that the plan repairs it from the others.
                 if let Some(page) = checksums.and_then(|checksums| checksum::mismatch(checksums, ext, bytes)) {
                     return Ok(StepOutcome::Unreadable(BadPage { dev: ext.dev(), page }));
                 }
@@ -152,6 +164,7 @@ impl<C: Controller> MemoryExecutor<C> {
                     Some(bytes) => Some(&***bytes),
                     None => self.bytes.source(&self.engine, op, src, len),
                 };
+                // The planted fault leaves the write in the volatile cache.
                 let fua = fua && entry.conduct != ExecutorConduct::Volatile;
                 self.devices[ext.dev().index()].write(ext, bytes, fua);
                 self.keep_checksums(ext);
@@ -169,7 +182,8 @@ impl<C: Controller> MemoryExecutor<C> {
                 }
             }
             Step::MetaRead { ext } => self.engine.read(entry.issue, self.devices[ext.dev().index()].read(ext)),
-            // There is no successor.
+            // There is no successor in memory, so only the read half of a copy is
+            // done.
             Step::Duplicate { ext, src } => {
                 let unreadable = self.devices[ext.dev().index()].unreadable_in(ext);
                 if let Some(page) = unreadable.filter(|_| src == Buf::None) {
@@ -181,7 +195,8 @@ impl<C: Controller> MemoryExecutor<C> {
             Step::Collect { dev, .. } => assert!(self.collectors.contains(dev), "{dev} cannot be asked to collect"),
             Step::NvCommit { .. } | Step::Intent { .. } => {
                 if matches!(entry.step, Step::Intent { .. }) {
-                    // They take effect in the order of issue, and what an intent says is durable when it is done.
+                    // Intents take effect in the order of issue, and what an intent
+                    // says is durable when it is done.
                     self.sync();
                 }
                 self.commits(entry.issue);

@@ -1,4 +1,4 @@
-//! What an executor in memory is given, and what it says of steps.
+//! Defines the settings of an executor in memory, and its reports of steps.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,39 +7,39 @@ use destage_plan::{Nanos, OpId, Step, StepOutcome};
 use crate::device::DiskImage;
 use crate::nvram::MemoryNvram;
 
-/// What survives a loss of power: bytes alone.
+/// Holds what survives a loss of power: bytes alone.
 #[derive(Clone, Debug)]
 pub struct CrashRemains {
-    /// The devices.
+    /// Holds the devices.
     pub disks: Vec<DiskImage>,
-    /// The NVRAM.
+    /// Holds the NVRAM.
     pub nvram: MemoryNvram,
 }
 
 impl CrashRemains {
-    /// An array just made, of devices with so many bytes each.
+    /// Makes a new array, of devices with so many bytes each.
     pub fn fresh(device_bytes: impl IntoIterator<Item = usize>) -> Self {
         Self { disks: device_bytes.into_iter().map(DiskImage::zeros).collect(), nvram: MemoryNvram::default() }
     }
 }
 
-/// Time that steps take.
+/// Sets the virtual time that steps take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepLatency {
-    /// Reading, per step.
+    /// Is the time of a read, per step.
     pub read: Nanos,
-    /// Writing and trimming, per step.
+    /// Is the time of a write or trim, per step.
     pub write: Nanos,
-    /// Flushing a device.
+    /// Is the time of flushing a device.
     pub flush: Nanos,
-    /// A step of the NVRAM, or one that computes.
+    /// Is the time of a step of the NVRAM, or one that computes.
     pub quick: Nanos,
-    /// Per page, on top.
+    /// Is the time per page, on top.
     pub page: Nanos,
 }
 
 impl Default for StepLatency {
-    /// Flash-like figures; nothing depends on them but the order of things.
+    /// Uses figures like those of flash; only the order of things depends on them.
     fn default() -> Self {
         Self {
             read: Nanos(60_000),
@@ -66,27 +66,28 @@ impl StepLatency {
     }
 }
 
-/// Which of the steps in flight ends next.
+/// Chooses the step in flight that ends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep {
-    /// The one at this place, below [`MemoryExecutor::runnable`](crate::MemoryExecutor::runnable). Time advances by a microsecond.
+    /// Chooses the step at this place, below [`MemoryExecutor::runnable`](crate::MemoryExecutor::runnable).
+    /// Time advances by a microsecond.
     At(usize),
-    /// The one that was issued first. Time advances by a microsecond.
+    /// Chooses the step that was issued first. Time advances by a microsecond.
     Oldest,
-    /// The one that is done first, as time goes.
+    /// Chooses the step that is done first in virtual time.
     Earliest,
 }
 
-/// A step that ended.
+/// Is a step that ended.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedStep {
-    /// Whose.
+    /// Names its operation.
     pub op: OpId,
-    /// The step.
+    /// Is the step.
     pub step: Step,
-    /// How.
+    /// Is its outcome.
     pub outcome: StepOutcome,
 }
 
-/// What happened, a line each: virtual microseconds, then what.
+/// Holds a line for each event: virtual microseconds, then the event.
 pub type StepLog = Arc<Mutex<Vec<String>>>;

@@ -1,4 +1,4 @@
-//! How a life begins, and what is set before.
+//! Begins a life, and takes the settings before that.
 
 use std::collections::VecDeque;
 
@@ -12,14 +12,14 @@ use crate::bytes::BufferTable;
 use crate::device::MemoryDevice;
 
 impl<C: Controller> MemoryExecutor<C> {
-    /// Begins a life with what an earlier one left, and `depth` fragments at a time.
+    /// Begins a life with the remains of an earlier one, and `depth` fragments at a time.
     pub fn start(controller: C, remains: CrashRemains, shape: Shape, depth: usize) -> Self {
         let mut memory = Self::prepare(controller, remains, shape, depth);
         memory.begin();
         memory
     }
 
-    /// As [`start`](Self::start), but the controller hears of nothing before
+    /// Prepares a life as [`start`](Self::start) does, but tells the controller nothing before
     /// [`begin`](Self::begin), so that settings can be made.
     pub fn prepare(controller: C, remains: CrashRemains, shape: Shape, depth: usize) -> Self {
         let page_bytes = shape.page_bytes();
@@ -60,36 +60,38 @@ impl<C: Controller> MemoryExecutor<C> {
         self.take_issues();
     }
 
-    /// The time that steps take when the [`Earliest`](crate::NextStep::Earliest) is picked.
+    /// Sets the time that steps take when the [`Earliest`](crate::NextStep::Earliest) is picked.
     pub fn set_latency(&mut self, latency: StepLatency) {
         self.latency = latency;
     }
 
-    /// Whether computing steps are done as soon as they are issued, as they are unless told
-    /// otherwise, or end in any order like others.
+    /// Sets whether computing steps are done as soon as they are issued, which is the default, or end in any
+    /// order like others.
     pub fn set_compute_at_once(&mut self, at_once: bool) {
         self.compute_at_once = at_once;
     }
 
-    /// These devices collect garbage and can be asked to. It takes a step's time and changes no bytes;
-    /// [`device_gc`](Self::device_gc) says when they do so on their own. Unless told before
-    /// [`begin`](Self::begin), there are none: bytes in memory need no collecting.
+    /// Names the devices that collect garbage and can be asked to. A collection takes a step's time and changes
+    /// no bytes; [`device_gc`](Self::device_gc) reports collections of their own.
+    ///
+    /// Without this call before [`begin`](Self::begin) there are none: bytes in memory need no collecting.
     pub const fn set_collectors(&mut self, collectors: DevSet) {
         self.collectors = collectors;
     }
 
-    /// Whether every acknowledged write is durable, as it is unless told otherwise: then a commit of the NVRAM is durable
-    /// when it is done. Else it is when that is relied on.
+    /// Sets whether every acknowledged write is durable, which is the default: then a commit of the NVRAM is
+    /// durable when it is done.
+    /// Else it becomes durable when something relies on it.
     pub const fn set_every_write(&mut self, every_write: bool) {
         self.pending.is_on = !every_write;
     }
 
-    /// Lets the executor lie: it is asked before each step is issued.
+    /// Makes the executor lie: the tamper chooses its conduct before each step is issued.
     pub fn set_tamper(&mut self, tamper: StepTamper) {
         self.tamper = Some(tamper);
     }
 
-    /// Writes down what happens from now on, where it is found even after a panic.
+    /// Logs everything from now on, where it is found even after a panic.
     pub fn keep_log(&mut self, log: StepLog) {
         self.log = Some(log);
     }

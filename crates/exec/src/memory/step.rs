@@ -1,4 +1,4 @@
-//! A step in flight.
+//! Describes a step in flight.
 
 use destage_plan::{Issue, Nanos, Step};
 
@@ -8,14 +8,14 @@ use crate::bytes::SharedBuffer;
 pub(super) struct InFlight {
     pub(super) issue: Issue,
     pub(super) step: Step,
-    /// The order of issue.
+    /// Numbers the steps in the order of issue.
     pub(super) number: u64,
     pub(super) due: Nanos,
-    /// For a flush: the writes that it covers.
+    /// Counts, for a flush, the writes that it covers.
     pub(super) covers: u64,
-    /// Its device failed since.
+    /// Is true if its device has failed since.
     pub(super) lost: bool,
     pub(super) conduct: ExecutorConduct,
-    /// The controller was told already; the bytes that are still to be written.
+    /// Holds the bytes that are still to be written after the controller was told that they are.
     pub(super) early: Option<SharedBuffer>,
 }

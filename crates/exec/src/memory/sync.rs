@@ -1,4 +1,4 @@
-//! How commits of the NVRAM are done and made durable, and what is said of requests when they are.
+//! Does commits of the NVRAM, makes them durable, and releases the notices that waited for that.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use destage_plan::{Buf, Controller, HostNotice, Issue, Step};
 use super::executor::MemoryExecutor;
 
 impl<C: Controller> MemoryExecutor<C> {
-    /// All commits that are done are durable.
+    /// Makes all commits durable that are done.
     pub(super) fn sync(&mut self) {
         if !self.pending.is_open() {
             return;
@@ -15,14 +15,15 @@ impl<C: Controller> MemoryExecutor<C> {
         self.note(|| "the NVRAM is synced".to_owned());
         let pending = &mut self.pending;
         (pending.durable, pending.open) = (pending.done(), VecDeque::new());
-        // All of them wait for no more than what is done.
+        // Held steps and notices wait for no later commit than those done now.
         self.in_flight.extend(pending.held.drain(..).map(|(_, entry)| entry));
         pending.told.extend(pending.notices.drain(..).map(|(_, notice)| notice));
     }
 
-    /// A commit is about to be done.
+    /// Records a commit that is about to be done.
     pub(super) fn commits(&mut self, issue: Issue) {
         let Step::NvCommit { puts, frees } = *self.engine.step(issue) else { return };
+        // Without the option a commit is durable at once, and nothing can undo it.
         if self.pending.is_on {
             let puts = self.engine.puts(issue.op, puts).iter().map(|put| put.slot);
             let frees = self.engine.bufs(issue.op, frees).iter().map(|buf| match buf {
@@ -33,7 +34,7 @@ impl<C: Controller> MemoryExecutor<C> {
         }
     }
 
-    /// The next thing that is said and not held.
+    /// Returns the next notice that is not held.
     pub(super) fn say(&mut self) -> Option<HostNotice> {
         loop {
             if let Some(told) = self.pending.told.pop_front() {
