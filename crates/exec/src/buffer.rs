@@ -1,31 +1,30 @@
-//! Buffers that begin where direct I/O wants them to.
+//! Aligns buffers as direct I/O needs them.
 
 use std::collections::TryReserveError;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Bytes that begin at a multiple of [`ALIGN`](Self::ALIGN). What was allocated is kept, however
+/// Holds bytes that begin at a multiple of [`ALIGN`](Self::ALIGN). It never gives allocated room back, however
 /// few bytes there are later.
 #[derive(Default)]
 pub struct AlignedBuffer {
-    /// The bytes, and before them what it takes to align them.
+    /// Holds the bytes, and before them those that align them.
     raw: Vec<u8>,
     from: usize,
 }
 
 impl AlignedBuffer {
-    /// Bytes to a multiple of which a buffer is aligned: what devices and file systems ask for at
-    /// most.
+    /// Sets the alignment of a buffer in bytes: the most that devices and file systems ask for.
     pub const ALIGN: usize = 4096;
     /// Sets the bytes up to which powers of two are allocated, for a buffer to serve again.
     const ROUNDED: usize = 1 << 20;
 
-    /// No bytes, and nothing allocated.
+    /// Makes an empty buffer without an allocation.
     pub const fn new() -> Self {
         Self { raw: Vec::new(), from: 0 }
     }
 
-    /// So many zeros.
+    /// Makes a buffer of so many zeros.
     pub fn zeroed(len: usize) -> Self {
         let mut buffer = Self::new();
         buffer.resize(len);
@@ -37,9 +36,12 @@ impl AlignedBuffer {
     pub const fn footprint(len: usize) -> usize {
         let room = match len {
             0..Self::ALIGN => Self::ALIGN,
+            // Powers of two, so that a buffer fits the next request of its size
+            // class again.
             Self::ALIGN..=Self::ROUNDED => len.next_power_of_two(),
             _ => len.next_multiple_of(Self::ALIGN),
         };
+        // A vector may begin anywhere, so up to one alignment more is needed.
         room + Self::ALIGN
     }
 
@@ -48,11 +50,14 @@ impl AlignedBuffer {
         self.raw.capacity()
     }
 
-    /// Makes it so long, with zeros behind its content, as [`resize`](Self::resize) does; or leaves it unchanged.
+    /// Sets the length, with zeros after the content, as [`resize`](Self::resize) does; or leaves the buffer
+    /// unchanged.
     ///
     /// # Errors
-    /// If the system has no memory for it.
+    /// Fails if the system has no memory for it.
     pub fn try_resize(&mut self, len: usize) -> Result<(), TryReserveError> {
+        // A new vector and no growth in place: growing may move the bytes to
+        // another alignment.
         if self.from + len > self.raw.capacity() {
             let mut raw = Vec::new();
             raw.try_reserve_exact(Self::footprint(len))?;
@@ -62,13 +67,13 @@ impl AlignedBuffer {
         Ok(())
     }
 
-    /// Makes it so long, with zeros behind what it held.
+    /// Sets the length, with zeros after the previous content.
     pub fn resize(&mut self, len: usize) {
         self.reserve(len);
         self.raw.resize(self.from + len, 0);
     }
 
-    /// Takes all bytes out.
+    /// Removes all bytes.
     pub fn clear(&mut self) {
         self.raw.truncate(self.from);
     }
@@ -79,7 +84,7 @@ impl AlignedBuffer {
         self.raw.extend_from_slice(bytes);
     }
 
-    /// Makes room for so many bytes in all, moving them to where they are aligned if there is none.
+    /// Makes room for so many bytes in all; moves them to an aligned place if there is too little.
     pub(crate) fn reserve(&mut self, len: usize) {
         if self.from + len <= self.raw.capacity() {
             return;
@@ -89,6 +94,7 @@ impl AlignedBuffer {
 
     /// Moves the bytes to where there is room for them.
     fn move_to(&mut self, mut raw: Vec<u8>) {
+        // `Vec` promises no alignment, so the first bytes are skipped.
         let from = raw.as_ptr().addr().wrapping_neg() % Self::ALIGN;
         raw.resize(from, 0);
         raw.extend_from_slice(self);
@@ -126,7 +132,7 @@ impl From<&[u8]> for AlignedBuffer {
     }
 }
 
-/// Copies: a vector is not aligned.
+/// Copies the bytes: a vector is not aligned.
 impl From<Vec<u8>> for AlignedBuffer {
     fn from(bytes: Vec<u8>) -> Self {
         Self::from(bytes.as_slice())

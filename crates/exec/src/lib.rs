@@ -1,11 +1,12 @@
-//! Executors that move real bytes: what a [`Controller`](destage_plan::Controller) decides is
-//! carried out here.
+//! Executes the decisions of a [`Controller`](destage_plan::Controller) with real bytes.
 //!
-//! [`BufferTable`] keeps the bytes behind [`Buf`](destage_plan::Buf) and evaluates the computing steps;
-//! every such executor uses it. [`MemoryExecutor`] carries everything out in memory, in virtual time and in
-//! any order, and can lose power and devices: it is the machine that the crash harness breaks. What
-//! it takes for granted of hardware is written in docs/assumptions.md. [`FileExecutor`] carries everything
-//! out on real files, in real time, with threads for each device.
+//! * [`BufferTable`] keeps the bytes behind [`Buf`](destage_plan::Buf) and evaluates the computing steps; every
+//!   such executor uses it.
+//! * [`MemoryExecutor`] carries everything out in memory, in virtual time and in any order, and can lose power
+//!   and devices: the crash harness breaks this machine. Its assumptions about hardware are written in
+//!   docs/assumptions.md.
+//! * [`FileExecutor`] carries everything out on real files, in real time, with threads for each device or the
+//!   kernel's ring.
 
 mod buffer;
 mod bytes;

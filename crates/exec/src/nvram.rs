@@ -1,16 +1,16 @@
-//! What survives a power failure beside the devices: slots with a tag and bytes, and the rows with
-//! an open intent.
+//! Models what survives a power failure beside the devices: slots with a tag and bytes, and the rows with an
+//! open intent.
 
 use destage_plan::{NvHeld, NvSlot, Row, Rows, Tag};
 
-/// A set of rows: a bit each, as dense as the members are long.
+/// Holds a set of rows: a bit for each, up to the largest row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowSet {
     words: Vec<u64>,
 }
 
 impl RowSet {
-    /// Adds rows, or takes them out.
+    /// Adds rows, or removes them.
     pub fn set(&mut self, rows: Rows, to: bool) {
         for row in rows.iter() {
             let (word, bit) = ((row.0 / 64) as usize, 1 << (row.0 % 64));
@@ -28,15 +28,17 @@ impl RowSet {
         }
     }
 
-    /// Whether a row is in the set.
+    /// Returns true if a row is in the set.
     #[inline]
     pub fn contains(&self, row: Row) -> bool {
         self.words.get((row.0 / 64) as usize).is_some_and(|word| word >> (row.0 % 64) & 1 != 0)
     }
 
-    /// Whether one of these rows is in the set.
+    /// Returns true if one of these rows is in the set.
     pub fn holds_any(&self, rows: Rows) -> bool {
         let (first, end) = (rows.first.0, rows.end().0);
+        // By words of 64 rows: a mark stands for many rows, and each clearing asks
+        // for each mark.
         let words = (first / 64) as usize..(end.div_ceil(64) as usize).min(self.words.len());
         words.into_iter().any(|at| {
             let from = at as u64 * 64;
@@ -54,23 +56,24 @@ impl RowSet {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
-    /// Takes out the rows that are not in another set.
+    /// Removes the rows that are not in another set.
     pub fn keep(&mut self, other: &Self) {
         self.words.truncate(other.words.len());
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
     }
 
-    /// Takes all rows out.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         self.words.clear();
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
+    // Words stay when rows go, so their number does not tell.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// The rows, ascending.
+    /// Iterates over the rows, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Row> {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
             std::iter::successors((word != 0).then_some(word), |word| Some(word & (word - 1)).filter(|left| *left != 0))
@@ -78,7 +81,7 @@ impl RowSet {
         })
     }
 
-    /// The rows as ranges, ascending, as [`Start`](destage_plan::Start) wants them.
+    /// Returns the rows as ranges, ascending, as [`Start`](destage_plan::Start) wants them.
     pub fn ranges(&self) -> Vec<Rows> {
         let mut ranges: Vec<Rows> = Vec::new();
         for row in self.iter() {
@@ -99,22 +102,22 @@ struct SlotEntry {
     is_damaged: bool,
 }
 
-/// Slots, and what is in them.
+/// Holds slots and their content.
 #[derive(Clone, Debug, Default)]
 struct SlotTable {
     entries: Vec<Option<SlotEntry>>,
-    /// The generation of each slot's last use in this life, if it had one.
+    /// Records the generation of each slot's last use in this life, if it had one.
     last: Vec<Option<u32>>,
 }
 
-/// The NVRAM, whose changes are atomic, and durable when made; and the slots of memory beside it.
+/// Holds the NVRAM, whose changes are atomic, and durable when made; and the slots of memory beside it.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryNvram {
     durable: SlotTable,
     in_memory: SlotTable,
     /// Holds the pages of recent rows, in memory as well.
     of_rows: SlotTable,
-    /// Rows with an open intent.
+    /// Holds the rows with an open intent.
     pub intents: RowSet,
     spare: Vec<Vec<u8>>,
 }
@@ -130,10 +133,14 @@ impl SlotTable {
         if index >= self.entries.len() {
             self.entries.resize(index + 1, None);
         }
+        // A put over a slot in use would lose its content before the replacement is
+        // durable.
         assert!(self.entries[index].is_none(), "{slot:?} is put while it is in use");
         if index >= self.last.len() {
             self.last.resize(index + 1, None);
         }
+        // Generations tell uses apart; the same one twice would let an old step
+        // read new bytes.
         let before = self.last[index].replace(slot.generation);
         assert_ne!(before, Some(slot.generation), "{slot:?} is the name of the use before this one");
         self.entries[index] = Some(SlotEntry { generation: slot.generation, tag, bytes, is_damaged });
@@ -146,7 +153,7 @@ impl SlotTable {
     }
 }
 
-/// How to undo a commit.
+/// Records how to undo a commit.
 #[derive(Clone, Debug)]
 pub(crate) struct CommitUndo {
     puts: Vec<NvSlot>,
@@ -154,7 +161,7 @@ pub(crate) struct CommitUndo {
 }
 
 impl MemoryNvram {
-    /// How to undo a commit that is about to put and free these.
+    /// Records how to undo a commit that is about to put and free these.
     pub(crate) fn undo(&self, puts: impl Iterator<Item = NvSlot>, frees: impl Iterator<Item = NvSlot>) -> CommitUndo {
         let held = |slot| (slot, self.get(slot).unwrap_or_else(|| panic!("{slot:?} is freed but not in use")).clone());
         CommitUndo { puts: puts.collect(), frees: frees.map(held).collect() }
@@ -162,6 +169,8 @@ impl MemoryNvram {
 
     /// Undoes the newest commit.
     pub(crate) fn take_back(&mut self, CommitUndo { puts, frees }: &CommitUndo) {
+        // Only the newest commit can be undone: a later one may have put into the
+        // slots that this one freed.
         for slot in puts {
             self.durable.entries[slot.place()] = None;
         }
@@ -170,8 +179,9 @@ impl MemoryNvram {
         }
     }
 
-    /// A life begins: no step can name a use of a slot that has ended, and nothing is in memory.
+    /// Begins a life: no step can name a use of a slot that has ended, and nothing is in memory.
     pub fn begin(&mut self) {
+        // Only the durable slots survive; the memory beside them begins empty.
         let SlotTable { entries, last } = &mut self.durable;
         last.clear();
         last.extend(entries.iter().map(|entry| entry.as_ref().map(|entry| entry.generation)));
@@ -182,8 +192,9 @@ impl MemoryNvram {
     /// Puts a tag, and exactly these bytes, into a free slot.
     ///
     /// # Panics
-    /// If the slot is in use: what it holds would be lost before what replaces it is durable. If the
-    /// generation is that of the slot's use before this one: steps that mean that would find this.
+    /// Panics if the slot is in use: its content would be lost before its replacement is durable.
+    /// Panics if the generation is that of the slot's use before this one: steps that mean that use would find
+    /// this one.
     pub fn put(&mut self, slot: NvSlot, tag: Tag, bytes: &[u8]) {
         let mut kept = self.room();
         kept.extend_from_slice(bytes);
@@ -193,17 +204,17 @@ impl MemoryNvram {
     /// Puts a tag and so many zeros.
     ///
     /// # Panics
-    /// As [`put`](Self::put).
+    /// Panics as [`put`](Self::put) does.
     pub fn put_zeros(&mut self, slot: NvSlot, tag: Tag, len: usize) {
         let mut kept = self.room();
         kept.resize(len, 0);
         self.slots_of(slot).keep(slot, tag, kept, false);
     }
 
-    /// Puts a tag, and so many bytes of which nobody knows what they were.
+    /// Puts a tag, and so many bytes of which nobody knows the content.
     ///
     /// # Panics
-    /// As [`put`](Self::put).
+    /// Panics as [`put`](Self::put) does.
     pub fn put_damaged(&mut self, slot: NvSlot, tag: Tag, len: usize) {
         self.slots_of(slot).keep(slot, tag, vec![0; len], true);
     }
@@ -211,7 +222,7 @@ impl MemoryNvram {
     /// Puts a tag and the first bytes of another slot.
     ///
     /// # Panics
-    /// As [`put`](Self::put) and [`bytes`](Self::bytes), and if the other slot holds fewer bytes.
+    /// Panics as [`put`](Self::put) and [`bytes`](Self::bytes) do, and if the other slot holds fewer bytes.
     pub fn put_copy(&mut self, slot: NvSlot, tag: Tag, from: NvSlot, len: usize) {
         let mut kept = self.room();
         kept.extend_from_slice(&self.bytes(from)[..len]);
@@ -236,6 +247,7 @@ impl MemoryNvram {
 
     fn room(&mut self) -> Vec<u8> {
         let mut bytes = self.spare.pop().unwrap_or_default();
+        // The old content must not show behind a shorter put.
         bytes.clear();
         bytes
     }
@@ -243,23 +255,24 @@ impl MemoryNvram {
     /// Frees a slot.
     ///
     /// # Panics
-    /// If this use of the slot has ended already.
+    /// Panics if this use of the slot has ended already.
     pub fn free(&mut self, slot: NvSlot) {
         let bytes = self.slots_of(slot).free(slot);
         self.spare.push(bytes);
     }
 
-    /// Whether this use of a slot goes on.
+    /// Returns true if this use of a slot goes on.
     pub fn holds(&self, slot: NvSlot) -> bool {
         self.get(slot).is_some()
     }
 
-    /// The bytes in a slot, as many as were put.
+    /// Returns the bytes in a slot, as many as were put.
     ///
     /// # Panics
-    /// If this use of the slot has ended, or its bytes are [damaged](NvHeld::is_damaged).
+    /// Panics if this use of the slot has ended, or its bytes are [damaged](NvHeld::is_damaged).
     pub fn bytes(&self, slot: NvSlot) -> &[u8] {
         let entry = self.get(slot).unwrap_or_else(|| panic!("{slot:?} is read but not in use"));
+        // Nobody may compute with bytes whose content is unknown.
         assert!(!entry.is_damaged, "{slot:?} is read, and its bytes are damaged");
         &entry.bytes
     }

@@ -1,4 +1,4 @@
-//! Where the bytes behind the names of buffers live.
+//! Keeps the bytes behind the names of buffers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,33 +11,37 @@ use super::spare::{SharedBuffer, SpareBuffers};
 use crate::buffer::AlignedBuffer;
 use crate::nvram::MemoryNvram;
 
-/// The bytes of all buffers. A buffer of an operation is known by the operation's place and its
-/// number. It is used again by the next operation in that place, or lent for something else
-/// ([`tidy`](Self::tidy)), so that little is allocated per request after a while.
+/// Holds the bytes of all buffers.
 ///
-/// Executors that hand steps to threads hand over [`SharedBuffer`]s: of what is written
-/// ([`handed`](Self::handed)), which stays where it is, or of a buffer to be filled
-/// ([`lend`](Self::lend)), which takes the place of the one that was to be filled
-/// ([`fetched`](Self::fetched)). What a thread has in hand is never changed: whoever must change it
-/// goes on with a copy. Bytes that cannot be handed over are copied, and counted
-/// ([`copied`](Self::copied)).
+/// The operation's place and the buffer's number name a buffer of an operation. The next operation in that
+/// place uses it again, or it is lent for something else ([`tidy`](Self::tidy)), so that little is allocated
+/// per request after a while.
+///
+/// Executors that hand steps to threads hand over [`SharedBuffer`]s:
+///
+/// * of what is written ([`handed`](Self::handed)), which stays where it is;
+/// * or of a buffer to be filled ([`lend`](Self::lend)), which replaces the buffer in its place
+///   ([`fetched`](Self::fetched)).
+///
+/// Bytes that a thread holds are never changed: whoever must change them goes on with a copy. Bytes that cannot
+/// be handed over are copied, and counted ([`copied`](Self::copied)).
 #[derive(Default)]
 pub struct BufferTable {
-    /// Bytes of a page.
+    /// Counts the bytes of a page.
     pub(super) page: usize,
-    /// Bytes of a sector.
+    /// Counts the bytes of a sector.
     pub(super) sector: usize,
     hosts: HashMap<u64, SharedBuffer, FixedState>,
     tmps: Vec<Vec<SharedBuffer>>,
     nvram: MemoryNvram,
     pub(super) scratch: [Vec<u8>; 2],
-    /// A page of zeros.
+    /// Holds a page of zeros.
     pub(super) zeros: Vec<u8>,
     spare: SpareBuffers,
     copied: u64,
 }
 
-/// A place in the bytes.
+/// Names a place in the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteLocation {
     Zero,
@@ -47,7 +51,7 @@ pub(super) enum ByteLocation {
 }
 
 impl ByteLocation {
-    /// Whether both are in the same allocation.
+    /// Returns true if both are in the same allocation.
     pub(super) fn shares(self, other: Self) -> bool {
         match (self, other) {
             (Self::Host { tag: a, .. }, Self::Host { tag: b, .. }) => a == b,
@@ -56,7 +60,7 @@ impl ByteLocation {
         }
     }
 
-    /// So many bytes behind it.
+    /// Returns the place so many bytes after this one.
     pub(super) fn beyond(mut self, offset: u32) -> Self {
         match &mut self {
             Self::Host { from, .. } | Self::Tmp { from, .. } | Self::Nv { from, .. } => *from += offset as usize,
@@ -74,15 +78,14 @@ impl ByteLocation {
 }
 
 impl BufferTable {
-    /// No bytes yet at the beginning of a life; pages and sectors of these sizes.
+    /// Makes a table for the beginning of a life, with pages and sectors of these sizes, in bytes.
     pub fn new(page_bytes: u64, sector_bytes: u64, mut nvram: MemoryNvram) -> Self {
         let page = page_bytes as usize;
         nvram.begin();
         Self { page, sector: sector_bytes as usize, nvram, zeros: vec![0; page], ..Self::default() }
     }
 
-    /// Keeps the bytes of a request until [`release`](Self::release): a copy of what is to be
-    /// written.
+    /// Keeps a copy of the bytes that a request writes, until [`release`](Self::release).
     pub fn host(&mut self, tag: u64, data: &[u8]) {
         let mut bytes = self.lend_room(data.len());
         self.copied += data.len() as u64;
@@ -90,15 +93,14 @@ impl BufferTable {
         self.insert(tag, bytes);
     }
 
-    /// Keeps the buffer of a request until [`release`](Self::release): what is to be written, or
-    /// room for what is read.
+    /// Keeps the buffer of a request until [`release`](Self::release): the bytes to write, or room for a read.
     pub fn host_buffer(&mut self, tag: u64, data: AlignedBuffer) {
         let mut bytes = self.spare.take_empty();
         *alone(&mut bytes) = data;
         self.insert(tag, bytes);
     }
 
-    /// Room for what a request reads.
+    /// Makes room for the bytes that a request reads.
     pub fn host_room(&mut self, tag: u64, len: usize) {
         let bytes = self.lend(len);
         self.insert(tag, bytes);
@@ -109,7 +111,7 @@ impl BufferTable {
         assert!(earlier.is_none(), "request {tag} is under way already");
     }
 
-    /// The bytes of a request; none if it brought none.
+    /// Returns the bytes of a request; none if it brought none.
     pub fn host_bytes(&self, tag: u64) -> &[u8] {
         self.hosts.get(&tag).map_or(&[], |bytes| bytes)
     }
@@ -121,16 +123,18 @@ impl BufferTable {
         }
     }
 
-    /// Forgets the bytes of a request, and gives them away; none if it brought none. They are
-    /// copied if somebody still has them in hand.
+    /// Forgets the bytes of a request, and returns them; none if it brought none.
+    /// Copies them if somebody else still holds them.
     pub fn release_buffer(&mut self, tag: u64) -> AlignedBuffer {
         let Some(mut bytes) = self.hosts.remove(&tag) else { return AlignedBuffer::new() };
         let buffer = std::mem::take(own(&mut bytes, &mut self.copied));
+        // The handle without a buffer is kept as well: it is an allocation of its
+        // own.
         self.spare.keep_empty(bytes);
         buffer
     }
 
-    /// A copy of the bytes of a request.
+    /// Copies the bytes of a request.
     pub fn copy_host(&mut self, tag: u64) -> AlignedBuffer {
         let len = self.host_bytes(tag).len();
         let mut handle = self.lend_room(len);
@@ -148,8 +152,10 @@ impl BufferTable {
         self.spare.keep(handle);
     }
 
-    /// These bytes, as a copy if they do not begin at a multiple of `align`.
+    /// Returns these bytes, as a copy if they do not begin at a multiple of `align`.
     pub fn aligned(&mut self, bytes: SharedBuffer, range: Range<usize>, align: usize) -> (SharedBuffer, Range<usize>) {
+        // Where a page begins inside of a buffer depends on the host; direct I/O
+        // takes no other address.
         if range.is_empty() || bytes[range.clone()].as_ptr().addr().is_multiple_of(align) {
             return (bytes, range);
         }
@@ -161,14 +167,14 @@ impl BufferTable {
         (copy, range)
     }
 
-    /// A buffer of so many bytes, whatever they are, that nobody else has.
+    /// Lends a buffer of so many bytes of any content, without other owners.
     pub fn lend(&mut self, len: usize) -> SharedBuffer {
         let mut bytes = self.spare.take(len);
         alone(&mut bytes).resize(len);
         bytes
     }
 
-    /// A buffer that holds nothing, with room for so many bytes, that nobody else has.
+    /// Lends an empty buffer with room for so many bytes, without other owners.
     fn lend_room(&mut self, len: usize) -> SharedBuffer {
         let mut bytes = self.spare.take(len);
         let buffer = alone(&mut bytes);
@@ -177,16 +183,21 @@ impl BufferTable {
         bytes
     }
 
-    /// Takes a buffer back, to be lent again if nobody else has it.
+    /// Takes a buffer back, to lend it again if it has no other owner.
     pub fn give_back(&mut self, mut bytes: SharedBuffer) {
+        // A hanging thread may still write into it, so it is not lent while anybody
+        // else holds it.
         if Arc::get_mut(&mut bytes).is_some() {
             self.spare.keep(bytes);
         }
     }
 
-    /// Takes back the buffers of operations that have ended, and drops those that were not needed since the last time. To be
-    /// called now and then: there is no other bound on what was needed once.
+    /// Takes back the buffers of operations that have ended, and drops those that nobody needed since the last
+    /// call.
+    /// Callers call it now and then: nothing else bounds buffers that were needed once.
     pub fn tidy<C: Controller>(&mut self, engine: &Engine<C>) {
+        // Operations keep their buffers at the same place and number, so a steady
+        // load allocates nothing.
         for (op, buffers) in self.tmps.iter_mut().enumerate() {
             let used = engine.tmp_count(OpId(op as u32));
             for mut bytes in buffers.drain(used.min(buffers.len())..) {
@@ -198,33 +209,33 @@ impl BufferTable {
         self.spare.drop_idle();
     }
 
-    /// Bytes of all buffers that are kept for operations, or to be lent.
+    /// Counts the bytes of all buffers that are kept for operations, or to be lent.
     pub fn kept(&self) -> usize {
         self.spare.bytes() + self.tmps.iter().flatten().map(|bytes| bytes.capacity()).sum::<usize>()
     }
 
-    /// Bytes that were copied so far on their way between host, devices and NVRAM, for want of a
-    /// handle that could be given on.
+    /// Counts the bytes that were copied so far on their way between host, devices and NVRAM, for want of a
+    /// handle to pass on.
     pub const fn copied(&self) -> u64 {
         self.copied
     }
 
-    /// The NVRAM, whose slots are buffers too.
+    /// Returns the NVRAM, whose slots are buffers too.
     pub const fn nvram(&self) -> &MemoryNvram {
         &self.nvram
     }
 
-    /// The NVRAM, to change it.
+    /// Returns the NVRAM for changes.
     pub const fn nvram_mut(&mut self) -> &mut MemoryNvram {
         &mut self.nvram
     }
 
-    /// The first `len` bytes of a buffer; none if they are zeros.
+    /// Returns the first `len` bytes of a buffer; none if they are zeros.
     pub fn source<C: Controller>(&self, engine: &Engine<C>, op: OpId, buf: Buf, len: usize) -> Option<&[u8]> {
         self.get(self.locate(engine, op, buf), len)
     }
 
-    /// The first `len` bytes of a buffer, to be filled.
+    /// Returns the first `len` bytes of a buffer, to be filled.
     pub fn target<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, buf: Buf, len: usize) -> &mut [u8] {
         let at = self.locate(engine, op, buf);
         self.reserve(engine, op, at);
@@ -232,13 +243,14 @@ impl BufferTable {
         &mut self.allocation(at)[from..from + len]
     }
 
-    /// What a step writes to a device: a handle, and which of its bytes. What lies in several
-    /// buffers, in the NVRAM, or with the controller is copied into one. So is a part of what a host
-    /// reads: the rest of that buffer is still to be filled, and each read that ends meanwhile would
-    /// have to go on with a copy of all of it.
+    /// Returns the bytes that a step writes to a device: a handle, and a range in it.
+    ///
+    /// Bytes that lie in several buffers, in the NVRAM, or with the controller are copied into one. So is a
+    /// part of a host's read buffer. The rest of that buffer is still to be filled, and each read that ends
+    /// meanwhile would have to go on with a copy of all of it.
     ///
     /// # Panics
-    /// As [`written`](Self::written).
+    /// Panics as [`written`](Self::written) does.
     pub fn handed<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, step: &Step) -> (SharedBuffer, Range<usize>) {
         let one = match *step {
             Step::Write { src, .. } => Some(src),
@@ -266,13 +278,15 @@ impl BufferTable {
         (self.written(engine, op, step), 0..len)
     }
 
-    /// What a step has read takes its place: as it is if that place is a whole buffer, else as a
-    /// copy.
+    /// Puts the bytes that a step has read into their place: as they are if the place is a whole buffer, else
+    /// as a copy.
     pub fn fetched<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, dst: Buf, bytes: SharedBuffer) {
         let at = self.locate(engine, op, dst);
         self.reserve(engine, op, at);
         let place = self.place(at);
         if at.from() == 0 && place.len() == bytes.len() {
+            // The device filled this very buffer: nothing is copied, and the
+            // earlier one is lent again.
             let earlier = std::mem::replace(place, bytes);
             self.give_back(earlier);
             return;
@@ -283,10 +297,10 @@ impl BufferTable {
         self.give_back(bytes);
     }
 
-    /// A copy of what a step writes to a device; zeros if it trims.
+    /// Copies the bytes that a step writes to a device; zeros if it trims.
     ///
     /// # Panics
-    /// If it writes nothing, or other than what its extent has room for.
+    /// Panics if the step writes nothing, or other than its extent has room for.
     pub fn written<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, step: &Step) -> SharedBuffer {
         let pages = step.changes().map_or(0, Ext::pages);
         let mut copy = self.lend_room(usize::from(pages) * self.page);
@@ -295,10 +309,10 @@ impl BufferTable {
         copy
     }
 
-    /// Appends what a step writes to a device; zeros if it trims.
+    /// Appends the bytes that a step writes to a device; zeros if it trims.
     ///
     /// # Panics
-    /// As [`written`](Self::written).
+    /// Panics as [`written`](Self::written) does.
     pub(crate) fn append<C: Controller>(&self, engine: &Engine<C>, op: OpId, step: &Step, to: &mut AlignedBuffer) {
         let Some(ext) = step.changes() else { panic!("{step:?} writes nothing") };
         let (start, len) = (to.len(), usize::from(ext.pages()) * self.page);
@@ -316,7 +330,7 @@ impl BufferTable {
         assert_eq!(to.len() - start, len, "{step:?} has as many bytes as pages");
     }
 
-    /// A copy of what a step of the NVRAM puts, one after the other.
+    /// Copies the bytes that a step of the NVRAM puts, one after the other.
     pub fn puts<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, puts: &[NvPut]) -> SharedBuffer {
         let mut bytes = self.lend_room(puts.iter().map(|put| put.len as usize).sum());
         let to = alone(&mut bytes);
@@ -336,19 +350,18 @@ impl BufferTable {
     /// Does a step of the NVRAM, or of slots of memory.
     ///
     /// # Panics
-    /// If it is another step, or puts into a slot that is in use, or frees one that is not.
+    /// Panics if it is another step, or puts into a slot that is in use, or frees one that is not.
     pub fn change_nvram<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) {
         if let Step::NvCommit { puts, .. } | Step::Hold { puts, .. } = *engine.step(issue) {
             self.copied += engine.puts(issue.op, puts).iter().map(|put| u64::from(put.len)).sum::<u64>();
         }
-        // Out of the way, so that the other buffers can be read.
+        // Taken out, so that the other buffers can be read while the NVRAM changes.
         let mut nvram = std::mem::take(&mut self.nvram);
         self.nv_step(engine, issue, &mut nvram);
         self.nvram = nvram;
     }
 
-    /// Makes of an NVRAM what a step of it does. Bytes that move from slot to slot are taken from
-    /// that NVRAM.
+    /// Applies a step to an NVRAM. Bytes that move from slot to slot come from that NVRAM.
     pub(crate) fn nv_step<C: Controller>(&self, engine: &Engine<C>, issue: Issue, nvram: &mut MemoryNvram) {
         let op = issue.op;
         match *engine.step(issue) {
@@ -357,6 +370,7 @@ impl BufferTable {
                     let len = len as usize;
                     assert!(len <= self.page, "{slot:?} has no room for {len} bytes");
                     match src {
+                        // A tag alone, which says something without bytes.
                         _ if len == 0 => nvram.put(slot, tag, &[]),
                         Buf::Nv(from) => nvram.put_copy(slot, tag, from, len),
                         Buf::Kept(bytes) => nvram.put(slot, tag, &engine.bytes(op, bytes)[..len]),
@@ -396,7 +410,7 @@ impl BufferTable {
         }
     }
 
-    /// Bytes of a place; none if they are zeros.
+    /// Returns the bytes of a place; none if they are zeros.
     pub(super) fn get(&self, at: ByteLocation, len: usize) -> Option<&[u8]> {
         Some(match at {
             ByteLocation::Zero => return None,
@@ -406,7 +420,7 @@ impl BufferTable {
         })
     }
 
-    /// A page.
+    /// Returns a page.
     pub(super) fn page(&self, at: ByteLocation) -> &[u8] {
         self.get(at, self.page).unwrap_or(&self.zeros)
     }
@@ -430,10 +444,11 @@ impl BufferTable {
         }
     }
 
-    /// A buffer that is to be changed: the very one, unless a thread has it in hand.
+    /// Returns a buffer that is to be changed: the very one, unless a thread holds it.
     pub(super) fn allocation(&mut self, at: ByteLocation) -> &mut AlignedBuffer {
         let mut copied = 0;
-        // Not in one, since the place is borrowed.
+        // Counted apart, since the borrowed place keeps `self.copied` from being
+        // borrowed.
         own(self.place(at), &mut copied);
         self.copied += copied;
         alone(self.place(at))
@@ -448,12 +463,12 @@ impl BufferTable {
     }
 }
 
-/// The buffer behind a handle that nobody else has.
+/// Returns the buffer behind a handle without other owners.
 fn alone(handle: &mut SharedBuffer) -> &mut AlignedBuffer {
     Arc::get_mut(handle).expect("nobody else has it")
 }
 
-/// The buffer behind a handle, or a copy of it if somebody else has it too.
+/// Returns the buffer behind a handle, or a copy of it if the handle has other owners.
 fn own<'a>(handle: &'a mut SharedBuffer, copied: &mut u64) -> &'a mut AlignedBuffer {
     if Arc::get_mut(handle).is_none() {
         *copied += handle.len() as u64;

@@ -1,4 +1,4 @@
-//! The steps that compute.
+//! Carries out the steps that compute.
 
 use destage_plan::{Buf, Controller, Engine, Issue, OpId, Sectors, Step, StepOutcome};
 use destage_raid::{MAX_DEVICES, kernels};
@@ -6,12 +6,7 @@ use destage_raid::{MAX_DEVICES, kernels};
 use super::buffers::{BufferTable, ByteLocation};
 
 impl BufferTable {
-    /// Does a step if it is one that computes; how it ended. Where the result goes may also be a
-    /// source, then whole: in place.
-    ///
-    /// # Panics
-    /// If the result's place overlaps a source's in part, is no place to write to, or a buffer is
-    /// shorter than the step says.
+    /// Does a step if it is one that computes, and returns its outcome.
     pub fn compute<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) -> Option<StepOutcome> {
         let op = issue.op;
         let page = self.page;
@@ -40,6 +35,7 @@ impl BufferTable {
                     self.target(engine, op, dst, len).fill(0);
                 }
                 let result = (self.locate(engine, op, dst), len);
+                // On the stack, since this is done for each page of a write.
                 let mut sources = [(ByteLocation::Zero, 0); MAX_DEVICES];
                 for (index, chunk) in bufs.chunks(MAX_DEVICES - 1).enumerate() {
                     // What was computed so far is a source of the rest.
@@ -48,6 +44,8 @@ impl BufferTable {
                         .map(|buf| (self.locate(engine, op, *buf), len))
                         .chain((index > 0).then_some(result));
                     let count = sources.iter_mut().zip(all).map(|(to, from)| *to = from).count();
+                    // In place of a source that is still to come, the first chunk
+                    // would have overwritten it.
                     let again = index > 0 && sources[..chunk.len()].contains(&result);
                     assert!(!again, "the result stands in place of the source after the first {}", MAX_DEVICES - 1);
                     self.produce(engine, op, dst, len, &sources[..count], |bytes, out| {
@@ -68,6 +66,8 @@ impl BufferTable {
                 }
                 let sources = &sources[..bufs.len()];
                 let mut pages_of: [Option<&[u8]>; MAX_DEVICES] = [None; MAX_DEVICES];
+                // Scratch, since P or Q may stand in place of a source that the
+                // other still needs.
                 let [mut first, mut second] = std::mem::take(&mut self.scratch);
                 for result in [&mut first, &mut second] {
                     result.clear();
@@ -91,6 +91,7 @@ impl BufferTable {
                 let (x, y) = (self.locate(engine, op, x), self.locate(engine, op, y));
                 self.produce(engine, op, dst, len, &[(x, len), (y, len)], |bytes, out| {
                     match (bytes.get(x, len), bytes.get(y, len)) {
+                        // A factor of 0 makes the missing operand zero.
                         (Some(x), Some(y)) => kernels::gf(out, a, x, b, y),
                         (Some(x), None) => kernels::gf(out, a, x, 0, x),
                         (None, Some(y)) => kernels::gf(out, 0, y, b, y),
@@ -115,6 +116,8 @@ impl BufferTable {
                 let (base, new) = (self.locate(engine, op, base), self.locate(engine, op, new));
                 self.produce(engine, op, dst, page, &[(base, page), (new, page)], |bytes, out| {
                     let len = destage_delta::encode(bytes.page(base), bytes.page(new), out);
+                    // Zeros behind the delta, so that equal inputs give equal
+                    // pages.
                     out[len..].fill(0);
                     outcome = StepOutcome::Length(len as u32);
                 });
@@ -124,12 +127,16 @@ impl BufferTable {
                 let (at, len) = (self.locate(engine, op, delta.buf).beyond(delta.offset), delta.len as usize);
                 self.produce(engine, op, dst, page, &[(base, page), (at, len)], |bytes, out| {
                     let delta = bytes.get(at, len).unwrap_or_else(|| &bytes.zeros[..len]);
+                    // A delta that does not fit its base is damage, and the plan
+                    // decides about it.
                     if destage_delta::decode(bytes.page(base), delta, out).is_err() {
                         outcome = StepOutcome::Undecodable;
                     }
                 });
             }
             Step::Pack { parts, dst } => {
+                // Packed elsewhere first: a part may lie in the page that is
+                // filled.
                 let mut packed = std::mem::take(&mut self.scratch[1]);
                 packed.clear();
                 for part in engine.spans(op, parts) {
@@ -179,6 +186,8 @@ impl BufferTable {
         let at = self.locate(engine, op, dst);
         check_overlap(at, len, srcs);
         self.reserve(engine, op, at);
+        // In place: sources are read until the end, so the result waits in scratch
+        // memory.
         if srcs.iter().any(|src| src.0.shares(at)) {
             let mut result = std::mem::take(&mut self.scratch[0]);
             result.clear();
@@ -188,6 +197,7 @@ impl BufferTable {
             self.allocation(at)[from..from + len].copy_from_slice(&result);
             self.scratch[0] = result;
         } else {
+            // Taken out of the table, so that `fill` may read the other buffers.
             let mut bytes = std::mem::take(self.allocation(at));
             let from = at.from();
             fill(self, &mut bytes[from..from + len]);
@@ -196,7 +206,7 @@ impl BufferTable {
     }
 }
 
-/// Bytes, or zeros.
+/// Fills a place with bytes, or with zeros.
 pub(crate) fn put(to: &mut [u8], bytes: Option<&[u8]>) {
     match bytes {
         Some(bytes) => to.copy_from_slice(bytes),
@@ -204,7 +214,7 @@ pub(crate) fn put(to: &mut [u8], bytes: Option<&[u8]>) {
     }
 }
 
-/// A result may stand where a source stood, or apart from it.
+/// Checks that a result stands exactly where a source stood, or apart from it.
 fn check_overlap(dst: ByteLocation, len: usize, srcs: &[(ByteLocation, usize)]) {
     for &(src, src_len) in srcs {
         let (a, b) = (dst.from(), src.from());

@@ -1,4 +1,4 @@
-//! The bytes behind the names of buffers, and the steps that compute with them.
+//! Keeps the bytes behind the names of buffers, and carries out the steps that compute with them.
 
 mod buffers;
 pub(crate) mod checksum;

@@ -1,16 +1,17 @@
-//! Keeps buffers to be lent again.
+//! Keeps buffers to lend them again.
 
 use std::sync::Arc;
 
 use crate::buffer::AlignedBuffer;
 
-/// A buffer that may be in several hands. Who is alone with it may change it.
+/// Shares a buffer among several owners. A sole owner may change it.
 pub type SharedBuffer = Arc<AlignedBuffer>;
 
-/// Keeps buffers that nobody has in hand, by size.
+/// Keeps buffers without other owners, by size.
 ///
-/// A buffer that is read into takes the place of a client's, and goes where that came from. So each must be lent for what it
-/// has room for: with long ones in the places of short ones both sides would allocate for ever, and keep what they cannot use.
+/// A buffer that is read into takes the place of a client's, and goes where that one came from. So each must be
+/// lent for the size that it has room for. With long ones in the places of short ones both sides would allocate
+/// for ever, and keep what they cannot use.
 #[derive(Default)]
 pub(super) struct SpareBuffers {
     /// Lists handles without a buffer.
@@ -51,12 +52,15 @@ impl SpareBuffers {
         if len == 0 {
             return self.take_empty();
         }
+        // Size class n holds room for 2^n bytes, so it fits lengths above half of
+        // that.
         let size = len.next_power_of_two().ilog2() as usize;
         self.sized.get_mut(size).and_then(SizeList::take).unwrap_or_else(|| self.take_empty())
     }
 
     /// Keeps a buffer that nobody else has.
     pub(super) fn keep(&mut self, handle: SharedBuffer) {
+        // The room without the bytes for alignment tells the class.
         let Some(size) = handle.capacity().saturating_sub(AlignedBuffer::ALIGN).checked_ilog2() else {
             return self.keep_empty(handle);
         };
@@ -75,6 +79,8 @@ impl SpareBuffers {
     /// Drops the buffers that nobody took since the last time.
     pub(super) fn drop_idle(&mut self) {
         for list in &mut self.sized {
+            // A buffer that lay idle through a whole period is more than the load
+            // needs.
             list.handles.truncate(list.handles.len() - list.idle);
             list.idle = list.handles.len();
         }
