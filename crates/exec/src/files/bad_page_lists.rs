@@ -1,8 +1,8 @@
 //! Keeps the lists of pages that members cannot keep, which lie on the members.
 //!
-//! A list is information and no promise. Every write of a row writes its bad pages as well, so a member holds the right
-//! bytes of a page or cannot read it, whatever its list says. So nothing waits for a list to be written. A list that is
-//! older than its member costs a repair that is not needed, or a page that is found by the next read.
+//! A list is information and no promise. Every write of a row writes its bad pages as well, so a member holds
+//! the right bytes of a page or cannot read it, whatever its list says. So nothing waits for a list to be
+//! written. A list that is older than its member costs an unneeded repair, or the next read finds the page.
 
 use destage_plan::{BadPage, Dev, DevSet, PageFate, PageReport};
 
@@ -53,6 +53,8 @@ impl BadPageLists {
         let Some(member) = self.members.get_mut(dev.index()) else { return };
         let rows = &mut member.wanted.rows;
         let has_changed = match fate {
+            // A full list loses nothing but time: the next read of the page finds
+            // it.
             PageFate::Unwritable => rows.len() < self.most && rows.insert(page),
             PageFate::Corrected => rows.remove(&page),
             _ => false,
@@ -75,12 +77,16 @@ impl BadPageLists {
     pub(super) fn begin(&mut self, dev: Dev) -> &BadPageList {
         let member = &mut self.members[dev.index()];
         (member.is_due, member.is_under_way) = (false, true);
+        // The number chooses the copy that is written, so a torn write leaves the
+        // other one.
         member.wanted.sequence += 1;
         &member.wanted
     }
 
     /// Notes that a list is written.
     pub(super) fn ended(&mut self, dev: Dev) {
+        // A member may be replaced while its list is being written, and then has
+        // none.
         if let Some(member) = self.members.get_mut(dev.index()) {
             member.is_under_way = false;
         }

@@ -1,15 +1,23 @@
-//! Which rows may be inconsistent, as every member says it itself: what is left to go by when the NVRAM or the intents
-//! are lost.
+//! Keeps the marks of rows that may be inconsistent, which every member holds itself. They are what is left
+//! when the NVRAM or the intents are lost.
 //!
-//! A mark stands for some rows that follow each other. It is durable on every member that answers before the intent of
-//! one of its rows is, and so before anything of that row is written; it is taken back late, many at a time, when more
-//! than may be have no open row, so that rows that are written again and again cost nothing, also where each write ends
-//! before the next. Marks are never fewer than intents. Beside them is what else only the NVRAM and the intents know: which file is which device's, which
-//! members are not filled, whether the NVRAM has what is nowhere else.
+//! A mark stands for some rows that follow each other.
 //!
-//! Each member has two copies, which are written in turn, each time as a whole: a write that is cut costs the copy that
-//! nobody relies on any more. All members are written the same, with one sequence number; the next write begins when all
-//! of them have ended. So the copy with the largest number on any member that is the array's says all that counts.
+//! * A mark is durable on every member that answers before the intent of one of its rows is, and so before
+//!   anything of that row is written.
+//! * Marks are never fewer than intents.
+//! * A mark is cleared late: when more marks than [`FilesConfig::idle_marks`] have no open row, many are
+//!   cleared at a time. So rows that are written again and again cost nothing, also where each write ends
+//!   before the next.
+//!
+//! Beside the marks are the other things that only the NVRAM and the intents know:
+//! which file is which device's, which members are not filled, and whether the NVRAM has the only copy of
+//! something.
+//!
+//! Each member has two copies, which are written in turn, each time as a whole: a torn write costs the copy
+//! that nobody relies on any more. All members are written the same, with one sequence number; the next write
+//! begins when all of them have ended. So the copy with the largest number on any member of the array says
+//! everything that counts.
 
 use std::sync::Arc;
 
@@ -22,37 +30,38 @@ use crate::buffer::AlignedBuffer;
 use crate::bytes::SharedBuffer;
 use crate::nvram::RowSet;
 
-/// Times that intents are cleared until a mark goes whose rows were all closed at the first of them.
+/// Counts the clearings of intents until a mark goes whose rows were all closed at the first of them.
 const LINGERS: u32 = 2;
 
-/// The marks of an array that is served.
+/// Holds the marks of an array that is served.
 pub(super) struct WriteIntentBitmap {
     layout: BitmapLayout,
-    /// Members that have them; without any there are none.
+    /// Names the members that have marks; without members there are none.
     members: DevSet,
-    /// The number of the last write that was begun.
+    /// Numbers the last write that was begun.
     sequence: u64,
-    /// What is to be.
+    /// Holds the content to be written next.
     wanted: BitmapContent,
-    /// What is durable on all members that answer.
+    /// Holds the content that is durable on all members that answer.
     durable: BitmapContent,
-    /// What is being written.
+    /// Holds the content that is being written.
     sent: BitmapContent,
-    /// Members at which that has not ended, and of these those that were not given it so far.
+    /// Names the members at which the write has not ended, and below those of them that were not given it so
+    /// far.
     under_way: DevSet,
     waiting: DevSet,
-    /// Something is to be written as soon as can be.
+    /// Is true if something must be written as soon as possible.
     is_due: bool,
-    /// Of each mark the intents of its rows that were asked for and are not durable so far.
+    /// Counts, for each mark, the intents of its rows that were asked for and are not durable so far.
     held: Vec<u32>,
-    /// When its last row was opened, in times that intents were cleared.
+    /// Records, for each mark, when its last row was opened, in clearings of intents.
     opened: Vec<u32>,
     clears: u32,
-    /// Marks of which no row was open when that was looked at, each once.
+    /// Lists the marks that had no open row when that was checked, each once.
     idle: Vec<u32>,
-    /// Whether a mark is among them.
+    /// Is true for a mark in that list.
     is_idle: Vec<bool>,
-    /// As many of them may stay.
+    /// Limits the list.
     most_idle: usize,
     bytes: SharedBuffer,
 }
@@ -79,7 +88,8 @@ impl BitmapContent {
 }
 
 impl WriteIntentBitmap {
-    /// Marks as a start leaves them: of these rows, after the write with this number, which is still to be made.
+    /// Makes the marks that a start writes: those of these rows, after the write with this number, which is
+    /// still to come.
     pub(super) fn new(config: &FilesConfig, head: &BitmapHead, open: &RowSet, sequence: u64) -> Self {
         let layout = config.bitmap_layout();
         let marks = layout.marks() as usize;
@@ -87,7 +97,7 @@ impl WriteIntentBitmap {
         for rows in open.ranges() {
             layout.of(rows).for_each(|mark| wanted.set(mark, true));
         }
-        // Those of a start, too, go when there are many.
+        // Marks that a start finds are idle too, so they go when there are many.
         let is_idle: Vec<bool> = (0..marks).map(|mark| wanted.has(mark)).collect();
         Self {
             layout,
@@ -109,24 +119,25 @@ impl WriteIntentBitmap {
         }
     }
 
-    /// The write that a start makes of them, before anything is served.
+    /// Encodes the write that a start makes of the marks, before anything is served.
     pub(super) fn first_write(&self) -> AlignedBuffer {
         let mut copy = AlignedBuffer::zeroed(self.layout.copy as usize);
         encode(self.layout, self.sequence, &self.durable.head, &self.durable.bits, &mut copy);
         copy
     }
 
-    /// Where the last write that was begun goes, behind the place of all copies.
+    /// Returns the offset of the last write that was begun, in bytes from the first copy.
     pub(super) fn place(&self) -> u64 {
+        // The copies alternate, so a torn write leaves the copy before it.
         self.sequence % 2 * u64::from(self.layout.copy)
     }
 
-    /// Whether there are any.
+    /// Returns true if the array has marks.
     const fn is_on(&self) -> bool {
         !self.members.is_empty()
     }
 
-    /// These files are the devices'.
+    /// Records which files are the devices'.
     pub(super) fn name(&mut self, generations: &[u32; MAX_DEVICES]) {
         self.wanted.head.generations = *generations;
         self.is_due |= self.is_on();
@@ -138,7 +149,7 @@ impl WriteIntentBitmap {
         self.is_due |= self.is_on();
     }
 
-    /// This is how the array is, as its controller has it.
+    /// Records the condition of the array, as its controller reports it.
     pub(super) fn note(&mut self, condition: Condition) {
         if self.wanted.head.condition != condition {
             self.wanted.head.condition = condition;
@@ -146,9 +157,11 @@ impl WriteIntentBitmap {
         }
     }
 
-    /// Intents of these rows are asked for.
+    /// Marks rows whose intents are asked for.
     pub(super) fn open(&mut self, rows: Rows) {
         for mark in self.layout.of(rows) {
+            // The count keeps the mark while an intent is asked for and not
+            // durable, whatever the open rows are.
             self.held[mark] += 1;
             self.opened[mark] = self.clears;
             if !self.wanted.has(mark) {
@@ -158,13 +171,14 @@ impl WriteIntentBitmap {
         }
     }
 
-    /// They are durable.
+    /// Notes that the intents of these rows are durable.
     pub(super) fn opened(&mut self, rows: Rows) {
         self.layout.of(rows).for_each(|mark| self.held[mark] -= 1);
     }
 
-    /// Intents were cleared; those of `open` are still open.
+    /// Notes that intents were cleared; those of `open` are still open.
     pub(super) fn closed(&mut self, cleared: &[Rows], open: &RowSet) {
+        // Wrapping: only differences of a few clearings matter.
         self.clears = self.clears.wrapping_add(1);
         for mark in cleared.iter().flat_map(|rows| self.layout.of(*rows)) {
             if !self.is_idle[mark] && !open.holds_any(self.layout.rows_of(mark as u64)) {
@@ -177,12 +191,14 @@ impl WriteIntentBitmap {
         }
     }
 
-    /// Marks go of which no row is open, nor was for some time.
+    /// Clears marks that have no open row now, nor had one lately.
     fn take_back(&mut self, open: &RowSet) {
         let (mut idle, mut gone) = (std::mem::take(&mut self.idle), 0);
         idle.retain(|&mark| {
             let at = mark as usize;
             let is_idle = self.held[at] == 0 && !open.holds_any(self.layout.rows_of(mark.into()));
+            // A mark of a row that was opened lately stays: the row is likely to be
+            // written again.
             let stays = is_idle && self.clears.wrapping_sub(self.opened[at]) < LINGERS;
             if is_idle && !stays {
                 self.wanted.set(at, false);
@@ -195,41 +211,48 @@ impl WriteIntentBitmap {
         self.is_due |= gone > 0 && self.is_on();
     }
 
-    /// After a clean stop: nothing is open, and the NVRAM has nothing that is nowhere else, unless it does.
+    /// Clears all marks after a clean stop; `holds` says whether the NVRAM still has the only copy of
+    /// something.
     pub(super) fn end(&mut self, holds: bool) {
         self.wanted.bits.fill(0);
         self.wanted.head.holds = holds;
+        // A clean stop that changes nothing needs no write.
         self.is_due = self.is_on() && self.wanted != self.durable;
     }
 
-    /// Whether a write is under way, or is to be made.
+    /// Returns true if a write is running, or must be made.
     pub(super) const fn is_busy(&self) -> bool {
         self.is_due || !self.under_way.is_empty()
     }
 
-    /// Whether a write is to be made, and can be begun.
+    /// Returns true if a write must be made, and can be begun.
     pub(super) const fn can_begin(&self) -> bool {
         self.is_due && self.under_way.is_empty()
     }
 
-    /// Members that are lost or not filled as the marks have it: those that are durable, or those that are being written.
+    /// Returns the members that are lost or not filled as the marks say: those that are durable, or those that
+    /// are being written.
     pub(super) fn unfilled(&self) -> DevSet {
+        // Either may be found after a cut, so a member counts as lost if one of
+        // both says so.
         self.durable.head.condition.unfilled | self.sent.head.condition.unfilled
     }
 
-    /// Whether what is said beside the marks is durable.
+    /// Returns true if everything beside the marks is durable.
     pub(super) fn is_noted(&self) -> bool {
         !self.is_on() || self.durable.head == self.wanted.head
     }
 
-    /// Whether the marks of these rows are durable, and stay.
+    /// Returns true if the marks of these rows are durable, and stay.
     pub(super) fn cover(&self, rows: &[Rows]) -> bool {
         let writes = !self.under_way.is_empty();
+        // A mark that the running write clears is gone as soon as one member has
+        // it.
         let is_there = |mark| self.durable.has(mark) && (!writes || self.sent.has(mark));
         !self.is_on() || rows.iter().all(|rows| self.layout.of(*rows).all(is_there))
     }
 
-    /// Begins a write to the members among these if one is due and none is under way.
+    /// Begins a write to the members among these, if one is due and none is running.
     pub(super) fn begin(&mut self, answering: DevSet) {
         if !self.is_due || !self.under_way.is_empty() {
             return;
@@ -238,28 +261,30 @@ impl WriteIntentBitmap {
         self.sequence += 1;
         self.sent.clone_from(&self.wanted);
         if Arc::get_mut(&mut self.bytes).is_none() {
-            // A device that hangs has them still.
+            // A hanging device still holds the previous bytes, and may read them at
+            // any time.
             self.bytes = Arc::new(AlignedBuffer::zeroed(self.layout.copy as usize));
         }
         let bytes = Arc::get_mut(&mut self.bytes).expect("nobody else has them");
         encode(self.layout, self.sequence, &self.sent.head, &self.sent.bits, bytes);
         self.under_way = self.members & answering;
         self.waiting = self.under_way;
+        // Without an answering member there is nobody to wait for.
         self.settle();
     }
 
-    /// Devices that were not given the write under way.
+    /// Returns the devices that were not given the running write.
     pub(super) const fn waiting(&self) -> DevSet {
         self.waiting
     }
 
-    /// Its bytes, for a device that waits for them.
+    /// Returns the bytes of the write for a device that waits for them.
     pub(super) fn give(&mut self, dev: Dev) -> SharedBuffer {
         self.waiting.remove(dev);
         Arc::clone(&self.bytes)
     }
 
-    /// The write has ended at a device, or never will.
+    /// Notes that the write has ended at a device, or never will.
     pub(super) fn ended(&mut self, dev: Dev) {
         if self.under_way.contains(dev) {
             self.under_way.remove(dev);

@@ -1,4 +1,4 @@
-//! Which files an array consists of.
+//! Describes the files that an array consists of.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,59 +7,60 @@ use destage_plan::{Dev, DevSet, Ext, Shape};
 
 use super::error::FilesError;
 
-/// An array in files, and how it is served.
+/// Describes an array in files, and how it is served.
 #[derive(Clone, Debug)]
 pub struct FilesConfig {
-    /// What the caller's arrays are, line by line: each device's label says it, and who opens the array
+    /// Describes the caller's array, line by line. Each device's label holds it, and whoever opens the array
     /// must say the same.
     pub about: String,
-    /// A number that tells the caller's arrays apart. The NVRAM and the intents say it, so that
-    /// those of another array are not taken for it.
+    /// Identifies the caller's array. The NVRAM and the intents hold it, so that those of another array are not
+    /// taken for its own.
     pub array: u64,
-    /// How requests are split.
+    /// Gives the shape by which requests are split.
     pub shape: Shape,
-    /// Fragments that the controller is given at a time, and commands that each device is
-    /// given at a time.
+    /// Limits the fragments that the controller is given at a time, and the commands of each device at a time.
     pub depth: usize,
-    /// The members of the array from 0, then the cache devices.
+    /// Lists the members of the array from 0, then the cache devices.
     pub devices: Vec<DeviceConfig>,
-    /// Whether every acknowledged write is durable. Else those are that a flush or FUA covers, and changes of the NVRAM
-    /// that are done are made durable together, when something relies on that.
+    /// Is true if every acknowledged write is durable. Else only those are that a flush or FUA covers.
+    /// Changes of the NVRAM are then made durable together, when something relies on them.
     pub every_write: bool,
-    /// Where the NVRAM lies.
+    /// Gives the place of the NVRAM.
     pub nvram: NvramPlace,
     /// Names the file that the NVRAM goes to when the device that it lies on is lost. None: the executor stops then.
     pub spare_nvram: Option<PathBuf>,
-    /// Slots of the NVRAM, as many as the controller was told.
+    /// Counts the slots of the NVRAM, as the controller was told.
     pub nv_slots: u32,
-    /// File of the intents.
+    /// Names the file of the intents.
     pub intents: PathBuf,
-    /// Rows that can have an intent: pages of a member.
+    /// Counts the rows that can have an intent: pages of a member.
     pub rows: u64,
-    /// Members, the first of the devices, which say themselves which rows may be inconsistent; 0 if none is to.
+    /// Counts the members, the first of the devices, that hold marks of rows that may be inconsistent; 0 if
+    /// none does.
     pub members: usize,
-    /// Rows that are marked there together, at least: of large members more.
+    /// Sets the rows that share a mark, at least: of large members more.
     pub rows_per_mark: u32,
-    /// Marks that may stay though none of their rows is open: as many are made consistent for nothing after the loss of
-    /// the NVRAM, and rows that are written again meanwhile cost no write of marks.
+    /// Limits the marks that may stay though none of their rows is open.
+    /// After a loss of the NVRAM as many are made consistent for nothing; until then, rows that are written
+    /// again cost no write of marks.
     pub idle_marks: u32,
-    /// Who asks the operating system for what devices do.
+    /// Chooses who asks the operating system for the commands of devices.
     pub io: IoBackend,
-    /// How long a file may keep opening, replacing, stopping and dropping waiting before it is said
-    /// to hang: [`PATIENCE`](Self::PATIENCE), if in doubt. Much longer than a sync takes, for which
-    /// a slow device may need long.
+    /// Limits how long a file may delay opening, replacing, stopping and dropping before it counts as hanging.
+    /// [`PATIENCE`](Self::PATIENCE) is the usual value: much longer than a sync takes, for which a slow device
+    /// may need long.
     pub patience: Duration,
     /// Limits how long a command of a device, or a change of the NVRAM or the intents, may take: [`DEVICE_TIMEOUT`](Self::DEVICE_TIMEOUT),
     /// if in doubt. A device that takes longer is failed as by an error, if nothing is lost with it. None: as long as it takes.
     pub device_timeout: Option<Duration>,
 }
 
-/// Where the NVRAM lies.
+/// Names the place of the NVRAM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NvramPlace {
-    /// In a file of its own, or at the beginning of a block device of its own.
+    /// Puts it in a file of its own, or at the beginning of a block device of its own.
     Own(PathBuf),
-    /// On this device, a cache's, behind its label.
+    /// Puts it on this device, a cache's, after its label.
     Behind(Dev),
 }
 
@@ -75,44 +76,46 @@ impl From<&str> for NvramPlace {
     }
 }
 
-/// Who asks the operating system for what devices do.
+/// Chooses who asks the operating system for the commands of devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoBackend {
-    /// A ring where there is one, else threads.
+    /// Uses a ring where there is one, else threads.
     #[default]
     Auto,
-    /// The main loop, which gives operations to a ring, `io_uring` on Linux, and takes what has ended from there.
+    /// Uses a ring, `io_uring` on Linux: the main loop gives it operations and takes those that have ended.
     Ring,
-    /// Threads, some for each device, each of which waits for one operation.
+    /// Uses threads, some for each device, each of which waits for one operation.
     Threads,
 }
 
-/// A device's file.
+/// Describes a device's file.
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
-    /// The file: its pages, behind them a label that says whose they are, and a member's marks.
+    /// Names the file. It holds the pages, then a label that says whose they are, and a member's marks.
     pub path: PathBuf,
-    /// Bytes before the first page, which are left as they are.
+    /// Counts the bytes before the first page, which stay as they are.
     pub offset: u64,
-    /// Pages.
+    /// Counts the pages.
     pub pages: u64,
-    /// How it is served.
+    /// Holds the options by which the device is served.
     pub options: DeviceOptions,
 }
 
-/// How a device is served.
+/// Holds the options by which a device is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceOptions {
-    /// Commands that are carried out at the same time, from 1 to 16, each by a thread; not more
-    /// than [`FilesConfig::depth`]. A ring is given all that there are.
+    /// Limits the commands that run at the same time, from 1 to 16, each by a thread; not more than
+    /// [`FilesConfig::depth`].
+    /// A ring is given all that there are.
     pub workers: u8,
-    /// Whether it is read and written past the memory of the operating system where that can be
+    /// Is true if the device is read and written past the page cache where that is possible
     /// ([`FileExecutor::buffered`](crate::FileExecutor::buffered)).
     pub direct: bool,
-    /// Time by which each of its steps begins later: a slow device, for tests. It is served by threads, which can sleep.
+    /// Delays the beginning of each step, as a slow device would, for tests. Only threads can sleep, so they
+    /// serve such a device.
     pub delay: Duration,
-    /// Steps after which it answers with errors only: a device that breaks, for tests. What
-    /// replaces it does not break.
+    /// Limits the steps before the device answers with errors only, as a broken one does, for tests. Its
+    /// replacement does not break.
     pub breaks_after: Option<u64>,
 }
 
@@ -125,30 +128,31 @@ impl Default for DeviceOptions {
 /// Tells [`FileExecutor::create`](crate::FileExecutor::create) what to do about files that exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingFiles {
-    /// Nothing is made if one does.
+    /// Makes nothing if one exists.
     Refuse,
-    /// They are made anew; what they hold is lost.
+    /// Makes them anew; their content is lost.
     Overwrite,
-    /// These devices must be there and hold what the array holds, parity included: nothing of it is changed or looked
-    /// at, and a label is written behind it. If anything else exists nothing is made.
+    /// Requires these devices to be there with the content of the array, parity included. It is neither changed
+    /// nor checked, and a label is written after it. If anything else exists nothing is made.
     Adopt(DevSet),
-    /// These devices are parts of an array that is [given up](crate::FileExecutor::check_given_up), and so is the block device for the NVRAM
-    /// alone if there is one: what they hold is lost. If anything else exists nothing is made.
+    /// Takes these devices as parts of an array that is [given up](crate::FileExecutor::check_given_up), and
+    /// the NVRAM's own block device if there is one:
+    /// their content is lost. If anything else exists nothing is made.
     GiveUp {
-        /// The devices.
+        /// Names the devices.
         devices: DevSet,
-        /// Whether the NVRAM's own block device is such a part.
+        /// Is true if the NVRAM's own block device is such a part.
         nvram: bool,
     },
 }
 
 impl ExistingFiles {
-    /// Whether this device keeps what it holds.
+    /// Returns true if this device keeps its content.
     pub(super) const fn keeps(self, dev: usize) -> bool {
         matches!(self, Self::Adopt(devices) if devices.contains(Dev(dev as u8)))
     }
 
-    /// Whether what this device holds may be lost.
+    /// Returns true if the content of this device may be lost.
     pub(super) fn loses(self, dev: usize) -> bool {
         match self {
             Self::Overwrite => true,
@@ -157,39 +161,40 @@ impl ExistingFiles {
         }
     }
 
-    /// Whether what the NVRAM's own block device holds may be lost.
+    /// Returns true if the content of the NVRAM's own block device may be lost.
     pub(super) const fn loses_nvram(self) -> bool {
         matches!(self, Self::Overwrite | Self::GiveUp { nvram: true, .. })
     }
 }
 
-/// What may be lost with the NVRAM and the intents.
+/// Names the losses that are accepted with the NVRAM and the intents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcceptedLosses {
-    /// Writes that were answered and are on no member. A cache that never has such loses none.
+    /// Accepts the loss of answered writes that are on no member. A cache that never has such writes loses
+    /// none.
     pub data: bool,
-    /// Which pages of the array were lost before.
+    /// Accepts the loss of the note which pages were lost before.
     pub notes: bool,
 }
 
-/// Devices that an array can have: the controllers keep sets of them in 64 bits.
+/// Limits the devices of an array: the controllers keep sets of them in 64 bits.
 pub(super) const MAX_DEVICES: usize = 64;
-/// Bytes of [`FilesConfig::about`] at most.
+/// Limits the bytes of [`FilesConfig::about`].
 pub(super) const MAX_ABOUT_BYTES: u64 = 1 << 16;
-/// Bytes of a page at most.
+/// Limits the bytes of a page.
 const MAX_PAGE_BYTES: u64 = 1 << 20;
 
-/// Bytes before a device's pages at most.
+/// Limits the bytes before a device's pages.
 const MAX_OFFSET: u64 = 1 << 40;
 
-/// Commands of a device that are carried out at the same time, at most.
+/// Limits the commands of a device that run at the same time.
 const MAX_WORKERS: u64 = 16;
 
-/// Slots of the NVRAM at most: of 4 KiB they are 64 GiB.
+/// Limits the slots of the NVRAM: of 4 KiB they are 64 GiB.
 const MAX_NV_SLOTS: u64 = 1 << 24;
 
 impl FilesConfig {
-    /// What disks are given by an operating system before it gives them up.
+    /// Gives a file as long as an operating system gives a disk before it gives up.
     pub const PATIENCE: Duration = Duration::from_secs(30);
 
     /// Sets as much as the kernel gives a disk for a command (`/sys/block/*/device/timeout`).
@@ -201,6 +206,7 @@ impl FilesConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), FilesError> {
+        // Checked here once, so that no later product of two settings can overflow.
         let limit = |key: &str, found, range: std::ops::RangeInclusive<u64>, expected| {
             if range.contains(&found) {
                 Ok(())
@@ -237,7 +243,7 @@ impl FilesConfig {
         Ok(())
     }
 
-    /// The device that the NVRAM lies on, if it lies on one of the array's.
+    /// Returns the device of the array that the NVRAM lies on; none if it lies elsewhere.
     pub(super) const fn home(&self) -> Option<usize> {
         match self.nvram {
             NvramPlace::Own(_) => None,
@@ -245,12 +251,12 @@ impl FilesConfig {
         }
     }
 
-    /// Where a device's pages end.
+    /// Returns the offset at which a device's pages end, in bytes.
     pub(super) fn pages_end(&self, dev: usize) -> u64 {
         self.devices[dev].offset + self.devices[dev].pages * self.shape.page_bytes()
     }
 
-    /// The settings from which a device's size follows, and what they say.
+    /// Names the settings from which a device's size follows, with their values.
     pub(super) fn size_settings(&self, dev: usize) -> String {
         let (DeviceConfig { offset, pages, .. }, page_bytes) = (&self.devices[dev], self.shape.page_bytes());
         let before = if *offset > 0 { format!("{offset} bytes before its pages, ") } else { String::new() };
@@ -262,12 +268,12 @@ impl FilesConfig {
         format!("{before}pages of {} = {pages} and page-bytes = {page_bytes}{behind}", Dev(dev as u8))
     }
 
-    /// The settings from which the NVRAM's size follows, and what they say.
+    /// Names the settings from which the NVRAM's size follows, with their values.
     pub(super) fn nvram_settings(&self) -> String {
         format!("nv-slots = {} and page-bytes = {}", self.nv_slots, self.shape.page_bytes())
     }
 
-    /// The file that the NVRAM is in.
+    /// Returns the file that the NVRAM is in.
     pub fn nvram_path(&self) -> &Path {
         match &self.nvram {
             NvramPlace::Own(path) => path,
@@ -277,6 +283,8 @@ impl FilesConfig {
 
     /// Returns the file that the NVRAM goes to, if it lies on a device and may leave that.
     pub(super) fn spare(&self) -> Option<&Path> {
+        // An NVRAM in a file of its own stops the executor when that file fails, so
+        // a spare place is only for one on a device.
         self.home().and(self.spare_nvram.as_deref())
     }
 
@@ -287,10 +295,12 @@ impl FilesConfig {
 
     /// Returns true if devices are to be read and written past the page cache, and so the state.
     pub fn is_direct(&self) -> bool {
+        // The state follows the devices: through the page cache each of its syncs
+        // would write whole pages of 4 KiB.
         self.devices.iter().any(|device| device.options.direct)
     }
 
-    /// That file if it is the NVRAM's own.
+    /// Returns the NVRAM's file if it has one of its own.
     pub(super) fn own_nvram(&self) -> Option<&Path> {
         match &self.nvram {
             NvramPlace::Own(path) => Some(path),

@@ -1,4 +1,4 @@
-//! What can go wrong with an array in files.
+//! Lists the errors of an array in files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use destage_plan::{Dev, LostPages, RangeError, Refusal};
 
-/// Why an array in files cannot be made, opened or served.
+/// Explains why an array in files cannot be made, opened or served.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// The operating system did not do it.
+    /// Tells that the operating system failed to do something.
     #[error("{}: cannot {what}: {source}", path.display())]
     Io {
-        /// The file.
+        /// Names the file.
         path: PathBuf,
-        /// What was tried.
+        /// Names the attempt.
         what: &'static str,
-        /// Why not.
+        /// Gives the system's reason.
         source: io::Error,
     },
-    /// A file that was to be made is there.
+    /// Tells that a file exists that was to be made.
     #[error("{} exists already; move it away, or allow it to be overwritten", .0.display())]
     Exists(PathBuf),
-    /// What is to be given up is none of the array's.
+    /// Tells that something which is to be given up is no part of the array.
     #[error("{} is no part of the array that is to be made anew; move it away first", .0.display())]
     Foreign(PathBuf),
-    /// The NVRAM or intents of an array are not there.
+    /// Tells that the NVRAM or the intents of an array do not exist.
     #[error("{} does not exist; without it nobody knows which rows are consistent but for the members' marks", .0.display())]
     Missing(PathBuf),
     /// Tells that the NVRAM is damaged so that nobody knows what it held.
@@ -53,16 +53,16 @@ pub enum FilesError {
         /// Gives the version that is read.
         expected: u32,
     },
-    /// The NVRAM lies on a cache's device that does not have it.
+    /// Tells that the cache's device on which the NVRAM lies does not have it.
     #[error(
         "{}: the NVRAM lies on it, and {why}; bring it back, or name an empty one in its place, or another place for the NVRAM: \
          then members' marks are all that tells which rows are consistent",
         path.display()
     )]
     NvramAway {
-        /// The device's file.
+        /// Names the device's file.
         path: PathBuf,
-        /// Why it does not.
+        /// Says why the device does not have it.
         why: String,
     },
     /// Tells that the NVRAM had to leave its device, and cannot lie in its spare place either.
@@ -89,24 +89,24 @@ pub enum FilesError {
         /// Counts the rows that were being written.
         rows: usize,
     },
-    /// The device on which the NVRAM lies cannot be replaced while the array is served.
+    /// Tells that the device on which the NVRAM lies cannot be replaced while the array is served.
     #[error(
         "{}: the NVRAM lies on it, without which nothing is served; stop the service, name another device in its place or \
          another place for the NVRAM, and start it again",
         .0.display()
     )]
     NvramThere(PathBuf),
-    /// Where devices are no file is made.
+    /// Tells that a device is missing: in the folder of devices no file is made.
     #[error("{} does not exist, and no file is made where devices are", .0.display())]
     NoSuchDevice(PathBuf),
-    /// The NVRAM or the intents are lost, and no member has marks that say which rows may be inconsistent.
+    /// Tells that the NVRAM or the intents are lost, and no member has marks of rows that may be inconsistent.
     #[error(
         "{} is lost, and no member has whole marks of its own: which rows are consistent nobody knows; bring it back, or \
          make the array anew over its members (destage create --adopt, with all options)",
         .0.display()
     )]
     NoMarks(PathBuf),
-    /// The NVRAM or the intents are lost, and with them what only they had.
+    /// Tells that the NVRAM or the intents are lost, and with them the only copy of something.
     #[error(
         "{} is lost, and with the NVRAM {}; bring it back, or accept that (destage serve --accept-losses), and everything else is there",
         path.display(),
@@ -117,25 +117,25 @@ pub enum FilesError {
         }
     )]
     LostForGood {
-        /// The file.
+        /// Names the file.
         path: PathBuf,
-        /// Writes may be lost.
+        /// Is true if writes may be lost.
         data: bool,
-        /// Which pages were lost before is lost.
+        /// Is true if the note is lost which pages were lost before.
         notes: bool,
     },
-    /// The NVRAM or intents of before they were taken for lost.
+    /// Tells that a file is the NVRAM or the intents of before they were taken for lost.
     #[error(
         "{} is of epoch {found}, the members of epoch {expected}: it was taken for lost, and the array went on without it; \
          put the newer one back, or have NVRAM and intents given up once more (destage serve --accept-losses)",
         path.display()
     )]
     Outdated {
-        /// The file.
+        /// Names the file.
         path: PathBuf,
-        /// Its epoch.
+        /// Gives the epoch of the file.
         found: u32,
-        /// The array's.
+        /// Gives the epoch of the array.
         expected: u32,
     },
     /// Tells that files of the array are of different times: copies were put back.
@@ -161,7 +161,7 @@ pub enum FilesError {
         /// Tells that members are among the older ones.
         members: bool,
     },
-    /// Another process, or another executor in this one, serves the array.
+    /// Tells that another process, or another executor in this one, serves the array.
     #[error("{} is in use by another executor; end that first (destage stop)", .0.display())]
     InUse(PathBuf),
     /// Tells that a file which is to be a device of an array holds something.
@@ -171,14 +171,14 @@ pub enum FilesError {
         if *block { "empty it first, as with blkdiscard --zeroout or wipefs --all" } else { "remove it first" }
     )]
     CarriesData {
-        /// The device's file.
+        /// Names the device's file.
         path: PathBuf,
-        /// Where.
+        /// Gives the first byte that is not zero.
         at: u64,
-        /// Whether it is a block device.
+        /// Is true if it is a block device.
         block: bool,
     },
-    /// A device whose content is adopted holds something where its label goes.
+    /// Tells that a device whose content is adopted holds something at the place of its label.
     #[error(
         "{} holds data at byte {at}, behind its pages, which end at {end}: its label goes there; either the pages end \
          elsewhere, or the array has to be moved to a larger device first. If it is what an earlier destage create --adopt has \
@@ -187,16 +187,16 @@ pub enum FilesError {
         removal.clone().unwrap_or_else(|| format!("look first whether it is yours, as with xxd -s {at} {}", path.display()))
     )]
     LabelsPlace {
-        /// The device.
+        /// Names the device's file.
         path: PathBuf,
         /// Gives the first byte that is not zero.
         at: u64,
-        /// Where its pages end.
+        /// Gives the byte at which its pages end.
         end: u64,
         /// Gives the command that removes it, if parts of a label are there.
         removal: Option<String>,
     },
-    /// A device whose content is adopted is too short, or longer than its pages and a label.
+    /// Tells that a device whose content is adopted is too short, or longer than its pages and a label.
     #[error(
         "{} is {found} bytes long; with {settings} its pages end at byte {end}, and {}",
         path.display(),
@@ -204,20 +204,20 @@ pub enum FilesError {
         else { format!("it may be up to {most} long: nothing but its label goes there") }
     )]
     Room {
-        /// The device.
+        /// Names the device's file.
         path: PathBuf,
-        /// Bytes that it has.
+        /// Counts the bytes that it has.
         found: u64,
-        /// Where its pages end.
+        /// Gives the byte at which its pages end.
         end: u64,
-        /// Where its label ends.
+        /// Gives the byte at which its label ends.
         most: u64,
-        /// Whether it is a block device.
+        /// Is true if it is a block device.
         block: bool,
-        /// The settings from which that follows, and what they say.
+        /// Names the settings from which that follows, with their values.
         settings: String,
     },
-    /// Two of the array's files are one.
+    /// Tells that two of the array's files are the same.
     #[error("{} and {} are the same file", .0.display(), .1.display())]
     Same(PathBuf, PathBuf),
     /// Says that a file that is to take a device's place lies where another device of the array, which is lost, has its own.
@@ -228,10 +228,10 @@ pub enum FilesError {
         /// Says whose place it is.
         owner: String,
     },
-    /// A device's own file cannot take its place again: a thread may still write to it.
+    /// Tells that a device's own file cannot take its place again: a thread may still write to it.
     #[error("a thread is still at work on {}; try again when it has ended, or take another file", .0.display())]
     AtWork(PathBuf),
-    /// A file that does not answer, and may never do. What was asked of it may happen yet.
+    /// Tells that a file does not answer, and may never do. The system may still carry out what was asked.
     #[error("{} does not answer; replace it, or name a file that is not there to go on without it", .0.display())]
     Hangs(PathBuf),
     /// Tells that what was asked of a device, the NVRAM or the intents took longer than it may.
@@ -242,45 +242,45 @@ pub enum FilesError {
         /// Gives how long it may take.
         limit: Duration,
     },
-    /// A ring was asked for, and there is none.
+    /// Tells that a ring was asked for, and there is none.
     #[error("there is no io_uring here: {0}; set io to threads, or to auto to have them where there is no ring")]
     NoRing(io::Error),
-    /// The ring takes nothing any more.
+    /// Tells that the ring takes nothing any more.
     #[error("cannot give operations to io_uring: {0}")]
     Ring(io::Error),
-    /// Something that is not a regular file.
+    /// Tells that something is not a regular file.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),
-    /// The file of another device or another array.
+    /// Tells that a file belongs to another device or another array.
     #[error("{} is {found}; in its place must be {expected}", path.display())]
     Stranger {
-        /// The file.
+        /// Names the file.
         path: PathBuf,
-        /// Whose it is.
+        /// Says whose file it is.
         found: String,
-        /// Whose it must be.
+        /// Says whose file it must be.
         expected: String,
     },
-    /// A file of an array that was made as something else.
+    /// Tells that a file belongs to an array that was made as something else.
     #[error("{} was made with {found}; it cannot be opened with {expected}", path.display())]
     Described {
-        /// The file.
+        /// Names the file.
         path: PathBuf,
-        /// What its label says.
+        /// Gives the label's description.
         found: String,
-        /// What the configuration says.
+        /// Gives the configuration's description.
         expected: String,
     },
-    /// A file of another size than the settings say.
+    /// Tells that a file has another size than the settings say.
     #[error("{} is {found} bytes long; with {settings} it must be {expected}", path.display())]
     Size {
-        /// The file.
+        /// Names the file.
         path: PathBuf,
-        /// Bytes that it has.
+        /// Counts the bytes that it has.
         found: u64,
-        /// Bytes that it must have.
+        /// Counts the bytes that it must have.
         expected: u64,
-        /// The settings from which that follows, and what they say.
+        /// Names the settings from which that follows, with their values.
         settings: String,
     },
     /// Tells that a block device has logical blocks of which an array's pages are not made.
@@ -300,63 +300,63 @@ pub enum FilesError {
     /// Tells that whoever had a new array made called that off.
     #[error("{}: making it read as zeros was called off; nothing is left of the array", .0.display())]
     CalledOff(PathBuf),
-    /// A field of a file does not say what it must.
+    /// Tells that a field of a file does not have the right value.
     #[error(
         "{}: {field} at byte {offset} is {found}; it must be {expected}. Put the array's file there, or move this one away: it \
          counts as missing then",
         path.display()
     )]
     Field {
-        /// The file.
+        /// Names the file.
         path: PathBuf,
-        /// The field, as the format's description calls it.
+        /// Names the field, as the format's description does.
         field: &'static str,
-        /// Where it is in the file.
+        /// Gives its offset in the file, in bytes.
         offset: u64,
-        /// What it says.
+        /// Gives its value.
         found: String,
-        /// What it must say.
+        /// Gives the right value.
         expected: String,
     },
-    /// A file that was made with another setting than it is opened with.
+    /// Tells that a file was made with another setting than it is opened with.
     #[error(
         "{} was made with {key} = {found}, as {field} at byte {offset} says; \
          it cannot be opened with {key} = {expected}",
         path.display()
     )]
     Setting {
-        /// The file.
+        /// Names the file.
         path: PathBuf,
-        /// The key of the setting.
+        /// Names the key of the setting.
         key: &'static str,
-        /// The field that holds it, as the format's description calls it.
+        /// Names the field that holds it, as the format's description does.
         field: &'static str,
-        /// Where it is in the file.
+        /// Gives its offset in the file, in bytes.
         offset: u64,
-        /// What it says.
+        /// Gives its value.
         found: u64,
-        /// What the configuration says.
+        /// Gives the configuration's value.
         expected: u64,
     },
-    /// A configuration that cannot be.
+    /// Tells that a configuration is out of bounds.
     #[error("{key} = {found}; {expected}")]
     Config {
-        /// The key.
+        /// Names the key.
         key: String,
-        /// What it says.
+        /// Gives its value.
         found: u64,
-        /// What would be right.
+        /// Gives the rule that it breaks.
         expected: &'static str,
     },
-    /// A request outside of the array, or not made of sectors.
+    /// Tells that a request is outside of the array, or not made of sectors.
     #[error(transparent)]
     Range(#[from] RangeError),
-    /// A write with more or less data than it says.
+    /// Tells that a write came with more or less data than it says.
     #[error("a write of {expected} bytes came with {found} bytes of data")]
     Data {
-        /// Bytes of the request.
+        /// Counts the bytes of the request.
         expected: u64,
-        /// Bytes of data.
+        /// Counts the bytes of data.
         found: u64,
     },
     /// Tells that whoever runs the array took a device out.
@@ -389,32 +389,32 @@ pub enum FilesError {
     /// Tells that an array was stopped before a member was copied to its successor.
     #[error("the array is stopped before that")]
     StoppedBefore,
-    /// There is no such device.
+    /// Tells that there is no such device.
     #[error("there is no {0}")]
     NoDevice(Dev),
-    /// A step asks a device to collect garbage, of which the controller was told that it cannot.
+    /// Tells that a step asks a device to collect garbage, though the controller was told that it cannot.
     #[error("{0} is a file and collects nothing")]
     NoCollector(Dev),
-    /// The controller does not start.
+    /// Tells that the controller does not start.
     #[error("the array cannot be started: {}", refusal(.0))]
     Refused(Box<Refusal>),
-    /// The controller asks for what the configuration does not provide.
+    /// Tells that the controller asks for something that the configuration does not provide.
     #[error("the controller uses {what} {found}, but {key} = {limit}")]
     Beyond {
-        /// What it uses.
+        /// Names the kind of thing that it uses.
         what: &'static str,
-        /// Which.
+        /// Gives its number.
         found: u64,
-        /// The key that says how many there are.
+        /// Names the key that limits such numbers.
         key: &'static str,
-        /// How many there are.
+        /// Gives the limit.
         limit: u64,
     },
-    /// Nothing is in flight and no timer is set, but requests are not answered: a fault of the
+    /// Tells that nothing is in flight and no timer is set, but requests are not answered: a fault of the
     /// controller.
     #[error("nothing is in flight and no timer is set, but work is under way:\n{0}")]
     Stalled(String),
-    /// An earlier error ended this life.
+    /// Tells that an earlier error ended this life.
     #[error("the executor has stopped after an earlier error; open the array again")]
     Stopped,
 }
@@ -431,6 +431,8 @@ fn list(paths: &[PathBuf]) -> String {
 
 fn pages(lost: &LostPages) -> String {
     let named = lost.named().iter().map(|range| format!("{} to {}", range.first, range.end() - 1));
+    // Only the first ranges have names; the rest is counted, so that a message
+    // stays readable.
     let named = named.collect::<Vec<_>>().join(", ");
     let more = if lost.unnamed() > 0 { format!(" and {} ranges more", lost.unnamed()) } else { String::new() };
     format!("{} pages of the array, {named}{more}", lost.pages())

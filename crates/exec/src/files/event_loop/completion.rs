@@ -1,4 +1,4 @@
-//! What backends have done: results are taken in, and errors make devices fail.
+//! Takes in the results of backends; errors make devices fail.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What an executor keeps, and how its life ends.
+//! Holds the state of an executor, and ends its life.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -76,7 +76,7 @@ pub(super) struct HeldSlot {
     place: u64,
 }
 
-/// What is written once more.
+/// Holds the puts that are written once more.
 #[derive(Default)]
 struct RewrittenRecord {
     puts: Vec<NvPut>,

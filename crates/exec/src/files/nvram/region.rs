@@ -26,10 +26,10 @@ use crate::files::layout::sectors::SECTOR;
 #[derive(Debug)]
 pub(crate) struct FileRegion {
     file: Arc<dyn OsFile>,
-    /// Its bytes there, with what nobody else uses behind them.
+    /// Bounds its bytes in the file, with the unused bytes after them.
     place: Range<u64>,
     length: u64,
-    /// Nothing else of the array is there.
+    /// Is true if the file holds nothing else of the array.
     is_whole: bool,
     spoiled: AtomicBool,
 }
