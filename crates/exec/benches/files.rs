@@ -1,8 +1,9 @@
-//! What an array of files serves: 4 KiB at random places, read or written, without a cache, by threads or by `io_uring`, through the
-//! page cache or past it, with one request at a time or 32.
+//! Measures what an array of files serves, without a cache: 4 KiB at random places, read or written.
+//! It runs by threads or by `io_uring`, through the page cache or past it, with one request at a time or 32.
 //!
-//! The members are files in the folder for temporary files (`TMPDIR`), written whole before anything is measured, of which a page cache
-//! can have all. A direct write ends when the device has it; a buffered one when the page cache has.
+//! The members are files in the folder for temporary files (`TMPDIR`), and are written whole before the
+//! measurement. A page cache can hold all of them. A direct write ends when the device has it; a buffered one
+//! when the page cache has it.
 //!
 //! `TMPDIR=FOLDER cargo bench -p destage-exec --bench files [-- FILTER]`
 

@@ -40,8 +40,7 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// How thoroughly the larger models are checked: all interleavings with so many preemptions, or
-/// with more in a soak.
+/// Bounds the preemptions in the larger models, of which all interleavings are tried; a soak allows more.
 fn bound() -> usize {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 4 } else { 2 }
 }

@@ -1,11 +1,14 @@
-//! What a hit costs: 4 KiB at a random place that the cache has, read with one request at a time, from the request to its answer.
+//! Measures what a hit costs: 4 KiB at a random place that the cache has, read with one request at a time, from
+//! the request to its answer.
 //!
-//! * `plan`: controller, claims, plan and dispatch, over an executor that does nothing. A cache of 64 MiB and one of 4 GiB, whose
-//!   directory is larger than the processor's caches.
-//! * `whole`: the executor that the service has, over files that are memory, so that a read of a device is a copy of 4 KiB. A cache of 64 MiB.
+//! * `plan`: controller, claims, plan and dispatch, over an executor that does nothing. Caches have 64 MiB, or
+//!   4 GiB with a directory larger than the processor's caches.
+//! * `whole`: the executor that the service has, over files that are memory, so that a read of a device is a
+//!   copy of 4 KiB. The cache has 64 MiB.
 //!
-//! Half of the cache's pages come in and are read, or an eighth that was written since: of more `kdd` makes up for the parity and gives them up.
-//! Before anything is measured it is seen to that no hit asks a member, and said what one takes.
+//! Half of the cache's pages come in and are read. Of dirty pages it is an eighth: with more of them `kdd`
+//! updates the parity and gives them up. Before the measurement the benchmark checks that no hit asks a member,
+//! and prints the steps of one.
 //!
 //! `cargo bench -p destage-exec --bench hits [-- FILTER]`
 
@@ -43,7 +46,7 @@ const CHANGED: usize = 400;
 struct Case {
     name: &'static str,
     policy: &'static str,
-    /// Whether the pages that are read were written after they had come in.
+    /// Is true if the pages that are read were written after they had come in.
     written: bool,
 }
 
@@ -78,17 +81,17 @@ impl Setup {
     }
 }
 
-/// What is never to be done for a hit.
+/// Names the steps that no hit may cause.
 const MEMBERS_STEPS: &str = "of members";
 
 /// Something that serves requests, one at a time.
 trait Host {
     fn serve(&mut self, op: HostOp, page: u64);
 
-    /// Whether it is to keep account of what it does, as far as that takes time.
+    /// Makes the host count what it does, or stop counting: counting takes time.
     fn attend(&mut self, _attends: bool) {}
 
-    /// What was done so far, by its name.
+    /// Counts what was done so far, by its name.
     fn done(&self) -> BTreeMap<String, u64>;
 }
 
@@ -247,7 +250,7 @@ fn look(name: &str, host: &mut impl Host, dice: &mut Xoshiro256PlusPlus, pages: 
     println!("{name}: each hit: {}", taken.collect::<Vec<_>>().join(", "));
 }
 
-/// What hits take, of the time that this thread was on a processor: others may be at work on the machine.
+/// Measures the processor time of hits on this thread, since others may be at work on the machine.
 fn measure<H: Host>(criterion: &mut Criterion, name: &str, case: &Case, cache: u64, host: impl Fn(&Setup) -> H) {
     let mut group = criterion.benchmark_group(name);
     group.throughput(Throughput::Elements(1));

@@ -15,7 +15,7 @@ use destage_raid::{Geometry, RaidLevel};
 
 use destage_testkit::{ArraySizes, ExpectedContent, TestRng};
 
-/// How long threads may take to end.
+/// Limits the time in which threads must end.
 const LINGERS: Duration = Duration::from_mins(1);
 
 /// An array's shape.
@@ -28,15 +28,15 @@ pub struct Array {
     pub chunk: u32,
     pub member_pages: u64,
     pub depth: usize,
-    /// What is promised of acknowledged writes.
+    /// Says which acknowledged writes are durable.
     pub regime: DurabilityMode,
     /// The cache in front.
     pub cache: &'static HostCacheInfo,
-    /// Its pages, if it has a size.
+    /// Counts the pages of the cache, if it has a size.
     pub cache_pages: u64,
     /// Gives the cache parameters with which everything happens soon, and not its defaults.
     pub hurries: bool,
-    /// Who serves the devices.
+    /// Chooses who serves the devices.
     pub io: IoBackend,
     /// Limits how long commands may take.
     pub device_timeout: Option<Duration>,

@@ -1,5 +1,6 @@
-//! Where not every acknowledged write is durable, changes of the NVRAM cost a sync when something relies on them: a flush, a
-//! write with FUA, an intent, a clean stop, or after a while. The end of the process alone costs none of them.
+//! Tries arrays that do not make every acknowledged write durable.
+//! Changes of the NVRAM cost a sync when something relies on them: a flush, a write with FUA, an intent, a
+//! clean stop, or after a while. The end of the process alone loses none of them.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use crate::arrays::{Array, assert_holds, member, recording, serve};
 
-/// Who serves devices.
+/// Chooses who serves devices, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BackEnd {
     io: IoBackend,

@@ -1,4 +1,4 @@
-//! What is copied on its way between host and devices: nothing of a page that is written or read.
+//! Counts the copies between host and devices: no page that is written or read is copied.
 
 use std::fs;
 

@@ -114,7 +114,8 @@ fn a_device_whose_sync_fails_has_failed(io: IoBackend) {
     }
 }
 
-/// What an earlier process wrote, and this one reads, may never become durable.
+/// Demands that a device is lost if a start cannot sync it: the writes of an earlier process, which this one
+/// reads, may never become durable.
 fn a_device_that_cannot_be_made_durable_at_the_start_does_not_answer(io: IoBackend) {
     let array = Array::over(io, RaidLevel::Raid5, 4);
     for fault in [IoFault::Broken, IoFault::NoRoom] {

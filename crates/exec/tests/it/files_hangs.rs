@@ -72,7 +72,7 @@ fn write(tag: u64) -> HostRequest {
     HostRequest { tag, op: HostOp::Write, offset: tag * 512, len: 512, fua: false }
 }
 
-/// What hung has come to an end: the array can be opened again, and holds what it must.
+/// Ends all hanging calls, and demands that the array can be opened again with its content.
 fn opens_again(io: IoBackend, os: &Probe, folder: &Path, content: &ExpectedContent) {
     os.release();
     let mut files = reopen(|| open(io, os, folder)).expect("the array is there");

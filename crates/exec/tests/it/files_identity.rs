@@ -327,7 +327,7 @@ fn a_file_without_a_label_counts_as_not_there(io: IoBackend) {
     }
 }
 
-/// What members of an array hold that nobody labelled: their pages alone.
+/// Copies the members of an array as nobody has labelled them: their pages alone.
 fn unlabelled(array: &Array, from: &Path, to: &Path) {
     let config = array.files(from);
     for (dev, device) in config.devices.iter().enumerate() {

@@ -23,8 +23,8 @@ backend_tests! {
     requests_may_come_before_the_array_is_recovered,
 }
 
-/// What an array may hold after a crash: sectors that were being written are what they were or what
-/// they were to be.
+/// Describes what an array may hold after a crash: each sector that was being written has its old content or
+/// its new one.
 struct Crashed {
     content: ExpectedContent,
     /// Requests that were not answered.

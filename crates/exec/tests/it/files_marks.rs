@@ -296,7 +296,7 @@ fn bereft(folder: &Path) -> (Array, ExpectedContent) {
     (array, content)
 }
 
-/// Where copy 0 of the marks begins, and how long a copy is.
+/// Gives the offset of copy 0 of the marks in bytes.
 const MARKS: usize = 64 * 512 + 512 + EVENT_COUNT;
 /// Sets how long the pages of the event count are, before that.
 const EVENT_COUNT: usize = 1024;

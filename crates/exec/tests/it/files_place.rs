@@ -474,7 +474,8 @@ fn stops_or_not(files: &mut FileExecutor<Box<dyn ServedTier>>, array: &Array, os
     None
 }
 
-/// What a start cannot make durable on the device is not believed by the next one either.
+/// Fails each sync of the NVRAM's device at a start. The next start does not believe a device either that this
+/// one could not make durable.
 #[test]
 fn a_device_that_cannot_be_made_durable_at_the_start_loses_it() {
     let array = array("kdd", DurabilityMode::Flush);

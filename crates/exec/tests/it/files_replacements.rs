@@ -1,4 +1,4 @@
-//! What may take a device's place, and what becomes of an array when it cannot.
+//! Tries what may take a device's place, and what becomes of an array when it cannot.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -102,7 +102,7 @@ fn settings_that_cannot_be_are_named(io: IoBackend) {
     assert_eq!(error.to_string(), format!("{} {size}", short.display()));
 }
 
-/// What a member's file holds before its label.
+/// Returns the bytes of a member's file before its label.
 fn pages_of(path: &Path, len: usize) -> Vec<u8> {
     let mut bytes = std::fs::read(path).expect("the file is there");
     assert_eq!(&bytes[len..len + 8], b"dstgMEMB");

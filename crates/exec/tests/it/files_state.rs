@@ -18,7 +18,7 @@ use crate::scribe::{
 
 const SECTOR: usize = 512;
 
-/// What must be found.
+/// Holds the content that must be found.
 #[derive(Clone, Default)]
 struct Model {
     /// The bytes of each slot in use.
@@ -264,7 +264,7 @@ fn every_byte_of_the_intents_is_covered() {
     }
 }
 
-/// Whether what was found is this, but for further intents that are open.
+/// Returns true if both have the same slots, and `now` has at least the open intents of `than`.
 fn opens_more(now: &Found, than: &Found) -> bool {
     let open = bits(&now.intents).into_iter().zip(bits(&than.intents));
     now.slots == than.slots && open.into_iter().all(|(now, before)| now || !before)
@@ -400,7 +400,8 @@ fn damage_since_the_last_start_is_told_from_a_torn_step() {
     }
 }
 
-/// What was written before an opening which did not find it never counts, though it lies where the next record ends.
+/// Demands that a write which an opening has not found never counts, even if it lies where the next record
+/// ends.
 #[test]
 fn what_a_start_has_not_found_is_never_found() {
     let folder = folder();

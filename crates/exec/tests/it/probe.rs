@@ -16,7 +16,7 @@ use destage_exec::{
     RingEntries, RingEntry, SyncPoint,
 };
 
-/// What can hang.
+/// Names the calls that can hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Call {
     Open,
@@ -45,7 +45,7 @@ struct Shared {
     aligned: AtomicUsize,
     /// Whose thread panics over what.
     panicking: OnceLock<(PathBuf, Call)>,
-    /// What the kernel's ring is given in place of a file.
+    /// Gives the kernel's ring this pipe in place of a file.
     pipe: OnceLock<(Mutex<PathBuf>, OwnedFd)>,
 }
 
@@ -152,7 +152,7 @@ impl ProbedRing {
         Ok(Self { os, ring, held, reads: Vec::new(), meet_by: None, awake: (far, near) })
     }
 
-    /// What hangs of it, if it does.
+    /// Returns true if the operation of an entry hangs.
     fn hangs(&self, entry: &RingEntry) -> bool {
         let call = match entry.operation {
             FileOp::Read { .. } => Call::Read,

@@ -1,4 +1,4 @@
-//! What a recording makes durable, and when; what the executor does over it is tried by `crates/crash`.
+//! Demands what a recording makes durable, and when. `crates/crash` tries the executor over it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;

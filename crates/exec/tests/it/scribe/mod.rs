@@ -19,7 +19,7 @@ pub const PAGES: u64 = 16;
 /// Rows that can have an intent: three sectors of the file, the last one in part.
 pub const ROWS: u64 = 10_000;
 
-/// What a life began with.
+/// Holds what a life began with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub slots: Vec<(NvSlot, Tag)>,
@@ -129,7 +129,7 @@ pub fn length(page: u64, first: u64, pages: u16) -> u32 {
     if pages == 1 { PAGE as u32 } else { ((page * 131 + first * 57 + u64::from(pages) * 97) % (PAGE + 1)) as u32 }
 }
 
-/// What a page's slot says that holds so many bytes.
+/// Makes the tag of a page's slot that holds so many bytes.
 pub fn tag(page: u64, len: u32) -> Tag {
     let mut tag = [page as u8; 24];
     tag[16..20].copy_from_slice(&len.to_le_bytes());
@@ -142,7 +142,7 @@ fn bytes_in(tag: &Tag) -> u32 {
     u32::from_le_bytes([tag[16], tag[17], tag[18], tag[19]])
 }
 
-/// What a read gives of bytes that were put.
+/// Returns the bytes that a read brings of those that were put: whole sectors.
 pub fn whole_sectors(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len() - bytes.len() % SECTOR as usize]
 }
