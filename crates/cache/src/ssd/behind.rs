@@ -156,7 +156,7 @@ impl StaleRows {
         Ok(Self {
             rows: HashMap::default(),
             // The order costs memory per stale row, so it exists only for the two
-            // cases that need it: rows without a frame cannot be found by a set's
+            // cases that need it. Rows without a frame cannot be found by a set's
             // LRU list, and stripes are cleaned by address.
             order: (bare || stripes.is_some()).then(BTreeSet::new),
             stripes,
@@ -284,7 +284,7 @@ impl StaleRows {
                 ColumnSet::EMPTY
             }
             // Such a row stays in the table so that its intent stays open, but it
-            // must not count as work: an idle wait for it would never end.
+            // must not count as work. An idle wait for it would never end.
             ParityUpdate::Lost => {
                 self.hopeless += usize::from(!std::mem::replace(&mut stale.hopeless, true));
                 ColumnSet::EMPTY
@@ -470,7 +470,7 @@ impl StaleRows {
     /// The first row of the next stripe that can be cleaned.
     fn next_stripe(&mut self, geometry: &Geometry) -> Option<Row> {
         let (order, from) = (self.order.as_ref()?, self.stripes?);
-        // The sweep goes around the array like an elevator: a stripe that was just
+        // The sweep goes around the array like an elevator. A stripe that was just
         // cleaned comes last, and neighbouring stripes follow each other on the
         // disks.
         let mut rows = order.range(from..).chain(order.range(..from)).copied();

@@ -267,7 +267,7 @@ impl<K: ParityBase> PageVersions for DeferredParity<K> {
             if let Some(frame) = frame {
                 let newest = self.kept.newest(frame, frames);
                 // Each page that is made of a base and a delta takes two reads and
-                // a decode, so `most_made` keeps the operation within its 64 steps.
+                // a decode. So `most_made` keeps the operation within its 64 steps.
                 let is_made = matches!(newest, VersionSource::Delta(_)) && !stale.columns.contains(column);
                 made += u32::from(is_made);
                 if !is_made || made <= self.kept.rules().most_made {

@@ -1,5 +1,5 @@
-//! Enters writes into the cache: into the upper layer when there is room, past it, or with the parity of their
-//! rows into the lower layer (specs §8.0, §8.4, §8.7).
+//! Enters writes into the cache: into the upper layer when there is room, past it, or with parity into the
+//! lower layer. The source is specs §8.0, §8.4 and §8.7.
 
 use std::ops::Range;
 
@@ -374,8 +374,8 @@ impl WriteCache {
             let entering = *entering;
             if self.fits(&entering, array) {
                 self.entering.remove(entering.op);
-                // The pages enter in the order of waiting, but only those that fit:
-                // a row must not wait for a member that it does not go to.
+                // The pages enter in the order of waiting, but only those that fit.
+                // A row must not wait for a member that it does not go to.
                 let done = self.commit(&entering, array, out);
                 array.finish_absorbed(entering.op, done, out);
             }

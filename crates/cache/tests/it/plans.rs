@@ -1,6 +1,6 @@
 //! Counts the steps of requests over an executor that does nothing. It holds them to the table of specs §2.1,
-//! in degraded mode too, and to the columns "Nossd", "WA", "WT", "`LeavO`" and "KDD" of the example of specs
-//! §9.1. Those of WB follow from its rules.
+//! in degraded mode too. It also holds them to the columns "Nossd", "WA", "WT", "`LeavO`" and "KDD" of the
+//! example of specs §9.1. Those of WB follow from its rules.
 
 use destage_cache::{ServedTier, serve};
 use destage_plan::{

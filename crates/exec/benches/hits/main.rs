@@ -1,5 +1,5 @@
-//! Measures what a hit costs: 4 KiB at a random place that the cache has, read with one request at a time, from
-//! the request to its answer.
+//! Measures what a hit costs. 4 KiB at a random place that the cache has are read with one request at a time,
+//! from the request to its answer.
 //!
 //! * `plan`: controller, claims, plan and dispatch, over an executor that does nothing. Caches have 64 MiB, or
 //!   4 GiB with a directory larger than the processor's caches.

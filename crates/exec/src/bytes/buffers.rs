@@ -14,8 +14,8 @@ use crate::nvram::MemoryNvram;
 /// Holds the bytes of all buffers.
 ///
 /// The operation's place and the buffer's number name a buffer of an operation. The next operation in that
-/// place uses it again, or it is lent for something else ([`tidy`](Self::tidy)), so that little is allocated
-/// per request after a while.
+/// place uses it again, or it is lent for something else ([`tidy`](Self::tidy)). So little is allocated per
+/// request after a while.
 ///
 /// Executors that hand steps to threads hand over [`SharedBuffer`]s:
 ///
@@ -246,7 +246,7 @@ impl BufferTable {
     /// Returns the bytes that a step writes to a device: a handle, and a range in it.
     ///
     /// Bytes that lie in several buffers, in the NVRAM, or with the controller are copied into one. So is a
-    /// part of a host's read buffer. The rest of that buffer is still to be filled, and each read that ends
+    /// part of a host's read buffer. The rest of that buffer is still to be filled. Each read that ends
     /// meanwhile would have to go on with a copy of all of it.
     ///
     /// # Panics

@@ -1,6 +1,6 @@
 //! Keeps the lists of pages that members cannot keep, which lie on the members.
 //!
-//! A list is information and no promise. Every write of a row writes its bad pages as well, so a member holds
+//! A list is information and no promise. Every write of a row writes its bad pages as well. So a member holds
 //! the right bytes of a page or cannot read it, whatever its list says. So nothing waits for a list to be
 //! written. A list that is older than its member costs an unneeded repair, or the next read finds the page.
 

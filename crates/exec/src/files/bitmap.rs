@@ -3,18 +3,17 @@
 //!
 //! A mark stands for some rows that follow each other.
 //!
-//! * A mark is durable on every member that answers before the intent of one of its rows is, and so before
-//!   anything of that row is written.
+//! * A mark is durable on every member that answers before the intent of one of its rows is. So it is durable
+//!   before anything of that row is written.
 //! * Marks are never fewer than intents.
 //! * A mark is cleared late: when more marks than [`FilesConfig::idle_marks`] have no open row, many are
 //!   cleared at a time. So rows that are written again and again cost nothing, also where each write ends
 //!   before the next.
 //!
-//! Beside the marks are the other things that only the NVRAM and the intents know:
-//! which file is which device's, which members are not filled, and whether the NVRAM has the only copy of
-//! something.
+//! Beside the marks are the other things that only the NVRAM and the intents know. These are: which file is
+//! which device's, which members are not filled, and whether the NVRAM has the only copy of something.
 //!
-//! Each member has two copies, which are written in turn, each time as a whole: a torn write costs the copy
+//! Each member has two copies, which are written in turn, each time as a whole. A torn write costs the copy
 //! that nobody relies on any more. All members are written the same, with one sequence number; the next write
 //! begins when all of them have ended. So the copy with the largest number on any member of the array says
 //! everything that counts.

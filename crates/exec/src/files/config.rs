@@ -136,8 +136,8 @@ pub enum ExistingFiles {
     /// nor checked, and a label is written after it. If anything else exists nothing is made.
     Adopt(DevSet),
     /// Takes these devices as parts of an array that is [given up](crate::FileExecutor::check_given_up), and
-    /// the NVRAM's own block device if there is one:
-    /// their content is lost. If anything else exists nothing is made.
+    /// the NVRAM's own block device if there is one. Their content is lost. If anything else exists nothing is
+    /// made.
     GiveUp {
         /// Names the devices.
         devices: DevSet,
@@ -283,8 +283,8 @@ impl FilesConfig {
 
     /// Returns the file that the NVRAM goes to, if it lies on a device and may leave that.
     pub(super) fn spare(&self) -> Option<&Path> {
-        // An NVRAM in a file of its own stops the executor when that file fails, so
-        // a spare place is only for one on a device.
+        // An NVRAM in a file of its own stops the executor when that file fails. A
+        // spare place is only for one on a device.
         self.home().and(self.spare_nvram.as_deref())
     }
 

@@ -3,23 +3,23 @@
 //! The NVRAM and the intents have one thread more. A main loop, the caller's own thread, owns the controller
 //! and all bytes.
 //!
-//! * Bytes of a step leave the main loop by handle, the host's own buffers among them, and bytes that were read
+//! * Bytes of a step leave the main loop by handle, the host's own buffers among them. Bytes that were read
 //!   come back by handle ([`BufferTable`](crate::BufferTable)). They begin at multiples of
 //!   [`AlignedBuffer::ALIGN`](crate::AlignedBuffer::ALIGN). Bytes are copied, and counted, if they have several
-//!   places or lie inside of another buffer: parts of a read that several devices answer, lists of slots of the
-//!   NVRAM, and everything that enters the NVRAM.
+//!   places or lie inside of another buffer. These are: parts of a read that several devices answer, lists of
+//!   slots of the NVRAM, and everything that enters the NVRAM.
 //! * A device has at most [`FilesConfig::depth`] commands at a time; further steps wait in the main loop,
-//!   without bytes. Its threads take them in order, one each, and end them in any order: a plan orders steps by
+//!   without bytes. Its threads take them in order, one each, and end them in any order. A plan orders steps by
 //!   claims and by sets of steps, never by device. A flush covers everything that had ended before it began,
 //!   whoever wrote it (`syncs.rs`).
-//! * A device whose file is not there, or that answers with an error, has failed: its steps fail from then on,
+//! * A device whose file is not there, or that answers with an error, has failed. Its steps fail from then on,
 //!   and the controller is told. [`FileExecutor::errors`] says why; [`FileExecutor::replace`] puts a file in
 //!   its place.
 //! * The NVRAM does not fail as far as controllers know. If it lies on a device (`region.rs`) that fails, it
 //!   goes on in its [spare place](FilesConfig::spare_nvram) with its whole content (`moving.rs`). If there is
 //!   none, or its own file fails, the executor stops: nothing is acknowledged any more, and every later call is
 //!   an error.
-//! * A failed sync is believed: earlier writes may be lost, so the device has failed, even if there was no
+//! * A failed sync is believed. Earlier writes may be lost, so the device has failed, even if there was no
 //!   room, and nothing of it is asked again. Only a write for which there is no room stops the executor and
 //!   costs no member.
 //! * A device whose command takes longer than [`FilesConfig::device_timeout`] is failed, and its commands in

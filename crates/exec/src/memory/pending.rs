@@ -3,8 +3,8 @@
 //!
 //! * A step that changes a device or makes it durable is held if it was issued after such a commit was done.
 //! * The answers of flushes and of writes with FUA, and a clean stop, are held likewise.
-//! * A sync that covers them comes at any later time, as the end of a step does, and no sooner than somebody
-//!   waits for it or nothing else is left to do.
+//! * A sync that covers them comes at any later time, as the end of a step does. It comes no sooner than
+//!   somebody waits for it or nothing else is left to do.
 //! * Every answer, also of a read, waits until the commits of the start are durable. Pages that the start found
 //!   missing stay missing for everybody who has read without them.
 

@@ -1,6 +1,6 @@
-//! Tries arrays that do not make every acknowledged write durable.
-//! Changes of the NVRAM cost a sync when something relies on them: a flush, a write with FUA, an intent, a
-//! clean stop, or after a while. The end of the process alone loses none of them.
+//! Tries arrays that do not make every acknowledged write durable. Changes of the NVRAM cost a sync when
+//! something relies on them. That is a flush, a write with FUA, an intent, a clean stop, or after a while. The
+//! end of the process alone loses none of them.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -114,7 +114,7 @@ fn a_device_whose_sync_fails_has_failed(io: IoBackend) {
     }
 }
 
-/// Demands that a device is lost if a start cannot sync it: the writes of an earlier process, which this one
+/// Demands that a device is lost if a start cannot sync it. The writes of an earlier process, which this one
 /// reads, may never become durable.
 fn a_device_that_cannot_be_made_durable_at_the_start_does_not_answer(io: IoBackend) {
     let array = Array::over(io, RaidLevel::Raid5, 4);

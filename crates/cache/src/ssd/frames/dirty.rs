@@ -138,7 +138,7 @@ impl FrameTable {
             self.stale -= 1;
         }
         self.remove(frame);
-        // The frame must not be used again before the log retracts the page: after
+        // The frame must not be used again before the log retracts the page. After
         // a crash the log would still name it as the newest version.
         self.slots[frame.index()].state = FrameState::Leaving;
         true

@@ -1,6 +1,6 @@
 //! Finds the frame of a set that holds a page.
 //!
-//! Each set has hash chains within itself: two bytes a frame link to the next frame of its chain, and two bytes
+//! Each set has hash chains within itself. Two bytes a frame link to the next frame of its chain, and two bytes
 //! a chain name its first frame.
 
 use std::hash::BuildHasher;

@@ -61,8 +61,7 @@ pub(super) fn bytes_per_page(params: &Params) -> u64 {
 }
 
 /// Lists the modes that tests try, each with the other parameters at their defaults. Their number is a multiple
-/// of five, and those where nothing is ever admitted are at 3 and 13, so that old failing seeds still
-/// reproduce.
+/// of five, and those where nothing is ever admitted are at 3 and 13. So old failing seeds still reproduce.
 pub(super) const MODES: &[&[(&str, &str)]] = &[
     &[],
     &[(MISSES.name, "delay")],

@@ -382,7 +382,7 @@ impl WriteBack {
         let (mut pages, life, whole) = (std::mem::take(&mut store.pages), store.life, store.whole);
         let again = |page: &PlacedPage| page.soiling != DirtyCause::Fresh;
         // A volatile write in place leaves an old log entry that is right and bytes
-        // that may not be durable; the next flush has to reach the device.
+        // that may not be durable. The next flush has to reach the device.
         self.volatile |= store.volatile && life == self.life && pages.iter().any(again);
         for PlacedPage { page, frame, taken, .. } in pages.drain(..) {
             if life != self.life {

@@ -103,8 +103,8 @@ impl<C: Controller> FileExecutor<C> {
         }
     }
 
-    /// Returns what [`create`](Self::create) is to be told of existing files, so that a new array can take the
-    /// place of an old one, whose files are removed first. Changes nothing.
+    /// Returns what [`create`](Self::create) is to be told of existing files, so that a new array can replace
+    /// an old one. Files of the old one are removed first. Changes nothing.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Lays out labels, which identify files: a label behind the pages of each device's file, and the roster that says
-//! which label each file must have.
+//! Lays out labels, which identify files. There is a label after the pages of each device's file, and the
+//! roster that says which label each file must have.
 //!
 //! A label is written once, when the array is made or the file replaces another; it never changes. The roster, in
 //! the header of the intents, has a generation for each device. An odd one names a file, an even one says that there

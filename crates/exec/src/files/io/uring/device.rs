@@ -78,8 +78,8 @@ struct InFlightCommand {
 }
 
 impl UringDevice {
-    /// Makes the sender for a file of the device `dev`, with the number `life` among all files of this life;
-    /// `depth` commands at a time at most.
+    /// Makes the sender for a file of the device `dev`, with the number `life` among all files of this life. It
+    /// takes `depth` commands at a time at most.
     pub(crate) fn new(file: Arc<LockedFile>, (dev, life): (u8, u32), options: DeviceOptions, depth: usize) -> Self {
         Self {
             file,

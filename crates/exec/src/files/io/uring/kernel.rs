@@ -1,6 +1,6 @@
 //! Wraps the kernel's ring.
 //!
-//! Only this file of the crate holds unsafe code, of one kind: the kernel gets the address of bytes and reads
+//! Only this file of the crate holds unsafe code, of one kind. The kernel gets the address of bytes and reads
 //! or fills them until the operation has ended.
 //!
 //! * The entry, which owns those bytes and the file, is in `flying` from before the kernel hears of it until

@@ -1,9 +1,8 @@
 //! Shares one ring among all devices without threads.
 //!
-//! One ring for all, since a request often begins operations on several devices, as a write to a RAID-5 does:
-//! all of them go to the kernel in one call.
-//! A device that hangs occupies only its own operations: the kernel holds them, and the ring holds their bytes
-//! and file.
+//! One ring for all, since a request often begins operations on several devices, as a write to a RAID-5 does.
+//! All of them go to the kernel in one call. A device that hangs occupies only its own operations: the kernel
+//! holds them, and the ring holds their bytes and file.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
