@@ -221,7 +221,7 @@ pub trait HostCache: PageVersions + Send + 'static {
     }
 }
 
-/// Tells what became of a page of a cache's device that cannot be read, or is not what was written there.
+/// Reports what became of a page of a cache's device that cannot be read, or is not what was written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadCachePage {
     /// Says what became of it.
@@ -241,7 +241,7 @@ pub struct HostCacheStatus<'a> {
     pub dirty_rows: usize,
     /// The cache keeps a record of pages that were lost with its device.
     pub notes_losses: bool,
-    /// Tells that a start without the cache's device would be refused, for all that is noted.
+    /// Is true if a start without the cache's device would be refused, for all that is noted.
     pub needs_device: bool,
     /// Hits and misses, if the cache counts them.
     pub counts: Option<&'a CacheCounts>,

@@ -206,7 +206,7 @@ pub trait RegisteredCache: HostCache + Sized {
     fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError>;
 }
 
-/// Tells why an array cannot be served with a cache.
+/// Reports why an array cannot be served with a cache.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostCacheError {
     /// Comes from the array.

@@ -67,12 +67,12 @@ pub(crate) struct DeferredParity<K> {
 /// Says how a write has been planned before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum EarlierPlan {
-    /// Tells that it has not.
+    /// Reports that it has not.
     #[default]
     None,
-    /// Tells that it has, and does not fill the cache.
+    /// Reports that it has, and does not fill the cache.
     Asked,
-    /// Tells that it, or parts of it, may fill the cache: with its parity.
+    /// Reports that it, or parts of it, may fill the cache: with its parity.
     Fills,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct KnownPage {
 pub(crate) enum DeferredTask<K> {
     /// Writes pages of a fragment to the cache.
     Fill(Frag),
-    /// Tells what is in the cache.
+    /// Reports what is in the cache.
     Journal(journal::JournalTask),
     /// Trims what became free.
     Trim,
@@ -72,7 +72,7 @@ impl Default for KeepsRules {
     }
 }
 
-/// Tells what is planned for a write whose parity may stay stale.
+/// Reports what is planned for a write whose parity may stay stale.
 pub(crate) enum KeptWrite {
     /// Nothing: it is not kept.
     Not,
@@ -85,9 +85,9 @@ pub(crate) enum KeptWrite {
 /// Says why the parity of pages that are written is not left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeepRefusal {
-    /// Tells that the cache has no room for them.
+    /// Reports that the cache has no room for them.
     NoRoom,
-    /// Tells that some are not in the cache, or that they are too many for one operation or one row.
+    /// Reports that some are not in the cache, or that they are too many for one operation or one row.
     AsItIs,
 }
 

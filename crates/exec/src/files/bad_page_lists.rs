@@ -21,9 +21,9 @@ pub(super) struct BadPageLists {
 struct MemberList {
     /// Says what the list is to be, with the number of the last write that was begun.
     wanted: BadPageList,
-    /// Tells that it is to be written as soon as can be.
+    /// Is true if it is to be written as soon as can be.
     is_due: bool,
-    /// Tells that it is being written.
+    /// Is true if it is being written.
     is_under_way: bool,
 }
 

@@ -9,7 +9,7 @@ use destage_plan::{Dev, LostPages, RangeError, Refusal};
 /// Explains why an array in files cannot be made, opened or served.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// Tells that the operating system failed to do something.
+    /// Reports that the operating system failed to do something.
     #[error("{}: cannot {what}: {source}", path.display())]
     Io {
         /// Names the file.
@@ -19,16 +19,16 @@ pub enum FilesError {
         /// Gives the system's reason.
         source: io::Error,
     },
-    /// Tells that a file exists that was to be made.
+    /// Reports that a file exists that was to be made.
     #[error("{} exists already; move it away, or allow it to be overwritten", .0.display())]
     Exists(PathBuf),
-    /// Tells that something which is to be given up is no part of the array.
+    /// Reports that something which is to be given up is no part of the array.
     #[error("{} is no part of the array that is to be made anew; move it away first", .0.display())]
     Foreign(PathBuf),
-    /// Tells that the NVRAM or the intents of an array do not exist.
+    /// Reports that the NVRAM or the intents of an array do not exist.
     #[error("{} does not exist; without it nobody knows which rows are consistent but for the members' marks", .0.display())]
     Missing(PathBuf),
-    /// Tells that the NVRAM is damaged so that nobody knows what it held.
+    /// Reports that the NVRAM is damaged so that nobody knows what it held.
     #[error(
         "{why}: what the NVRAM held nobody knows; bring back {}, or go on without it (destage serve --accept-losses)",
         path.display()
@@ -39,7 +39,7 @@ pub enum FilesError {
         /// Says what is damaged first, and where.
         why: String,
     },
-    /// Tells that an earlier version wrote the NVRAM.
+    /// Reports that an earlier version wrote the NVRAM.
     #[error(
         "{} is of version {found}, this destage reads version {expected}; serve it with the destage that wrote it, stop that in order \
          (destage stop), and move the file away: nothing is lost with it then",
@@ -53,7 +53,7 @@ pub enum FilesError {
         /// Gives the version that is read.
         expected: u32,
     },
-    /// Tells that the cache's device on which the NVRAM lies does not have it.
+    /// Reports that the cache's device on which the NVRAM lies does not have it.
     #[error(
         "{}: the NVRAM lies on it, and {why}; bring it back, or name an empty one in its place, or another place for the NVRAM: \
          then members' marks are all that tells which rows are consistent",
@@ -65,7 +65,7 @@ pub enum FilesError {
         /// Says why the device does not have it.
         why: String,
     },
-    /// Tells that the NVRAM had to leave its device, and cannot lie in its spare place either.
+    /// Reports that the NVRAM had to leave its device, and cannot lie in its spare place either.
     #[error("{why}the NVRAM cannot go on in its spare place: {error}")]
     NoSpareNvram {
         /// Says why it had to leave its device.
@@ -73,7 +73,7 @@ pub enum FilesError {
         /// Says why the other place cannot be had.
         error: Box<FilesError>,
     },
-    /// Tells that the device is lost on which the NVRAM lay, and that members are missing as well.
+    /// Reports that the device is lost on which the NVRAM lay, and that members are missing as well.
     #[error(
         "{}: the NVRAM lies on it, and {why}; {members} members are missing as well, and {rows} rows were being written: bring the \
          device or the members back, or accept that what they held of such rows is lost (destage serve --accept-losses)",
@@ -89,24 +89,24 @@ pub enum FilesError {
         /// Counts the rows that were being written.
         rows: usize,
     },
-    /// Tells that the device on which the NVRAM lies cannot be replaced while the array is served.
+    /// Reports that the device on which the NVRAM lies cannot be replaced while the array is served.
     #[error(
         "{}: the NVRAM lies on it, without which nothing is served; stop the service, name another device in its place or \
          another place for the NVRAM, and start it again",
         .0.display()
     )]
     NvramThere(PathBuf),
-    /// Tells that a device is missing: in the folder of devices no file is made.
+    /// Reports that a device is missing: in the folder of devices no file is made.
     #[error("{} does not exist, and no file is made where devices are", .0.display())]
     NoSuchDevice(PathBuf),
-    /// Tells that the NVRAM or the intents are lost, and no member has marks of rows that may be inconsistent.
+    /// Reports that the NVRAM or the intents are lost, and no member has marks of rows that may be inconsistent.
     #[error(
         "{} is lost, and no member has whole marks of its own: which rows are consistent nobody knows; bring it back, or \
          make the array anew over its members (destage create --adopt, with all options)",
         .0.display()
     )]
     NoMarks(PathBuf),
-    /// Tells that the NVRAM or the intents are lost, and with them the only copy of something.
+    /// Reports that the NVRAM or the intents are lost, and with them the only copy of something.
     #[error(
         "{} is lost, and with the NVRAM {}; bring it back, or accept that (destage serve --accept-losses), and everything else is there",
         path.display(),
@@ -124,7 +124,7 @@ pub enum FilesError {
         /// Is true if the note is lost which pages were lost before.
         notes: bool,
     },
-    /// Tells that a file is the NVRAM or the intents of before they were taken for lost.
+    /// Reports that a file is the NVRAM or the intents of before they were taken for lost.
     #[error(
         "{} is of epoch {found}, the members of epoch {expected}: it was taken for lost, and the array went on without it; \
          put the newer one back, or have NVRAM and intents given up once more (destage serve --accept-losses)",
@@ -138,7 +138,7 @@ pub enum FilesError {
         /// Gives the epoch of the array.
         expected: u32,
     },
-    /// Tells that files of the array are of different times: copies were put back.
+    /// Reports that files of the array are of different times: copies were put back.
     #[error(
         "{} has event count {found}, {} has {expected}: an older copy was put back; put files of one time together, {}",
         list(older),
@@ -158,13 +158,13 @@ pub enum FilesError {
         newer: Vec<PathBuf>,
         /// Gives the event count of the newest.
         expected: u64,
-        /// Tells that members are among the older ones.
+        /// Is true if members are among the older ones.
         members: bool,
     },
-    /// Tells that another process, or another executor in this one, serves the array.
+    /// Reports that another process, or another executor in this one, serves the array.
     #[error("{} is in use by another executor; end that first (destage stop)", .0.display())]
     InUse(PathBuf),
-    /// Tells that a file which is to be a device of an array holds something.
+    /// Reports that a file which is to be a device of an array holds something.
     #[error(
         "{} holds data at byte {at}; if nobody needs it, {}",
         path.display(),
@@ -178,7 +178,7 @@ pub enum FilesError {
         /// Is true if it is a block device.
         block: bool,
     },
-    /// Tells that a device whose content is adopted holds something at the place of its label.
+    /// Reports that a device whose content is adopted holds something at the place of its label.
     #[error(
         "{} holds data at byte {at}, behind its pages, which end at {end}: its label goes there; either the pages end \
          elsewhere, or the array has to be moved to a larger device first. If it is what an earlier destage create --adopt has \
@@ -196,7 +196,7 @@ pub enum FilesError {
         /// Gives the command that removes it, if parts of a label are there.
         removal: Option<String>,
     },
-    /// Tells that a device whose content is adopted is too short, or longer than its pages and a label.
+    /// Reports that a device whose content is adopted is too short, or longer than its pages and a label.
     #[error(
         "{} is {found} bytes long; with {settings} its pages end at byte {end}, and {}",
         path.display(),
@@ -217,7 +217,7 @@ pub enum FilesError {
         /// Names the settings from which that follows, with their values.
         settings: String,
     },
-    /// Tells that two of the array's files are the same.
+    /// Reports that two of the array's files are the same.
     #[error("{} and {} are the same file", .0.display(), .1.display())]
     Same(PathBuf, PathBuf),
     /// Says that a file that is to take a device's place lies where another device of the array, which is lost, has its own.
@@ -228,13 +228,13 @@ pub enum FilesError {
         /// Says whose place it is.
         owner: String,
     },
-    /// Tells that a device's own file cannot take its place again: a thread may still write to it.
+    /// Reports that a device's own file cannot take its place again: a thread may still write to it.
     #[error("a thread is still at work on {}; try again when it has ended, or take another file", .0.display())]
     AtWork(PathBuf),
-    /// Tells that a file does not answer, and may never do. The system may still carry out what was asked.
+    /// Reports that a file does not answer, and may never do. The system may still carry out what was asked.
     #[error("{} does not answer; replace it, or name a file that is not there to go on without it", .0.display())]
     Hangs(PathBuf),
-    /// Tells that what was asked of a device, the NVRAM or the intents took longer than it may.
+    /// Reports that what was asked of a device, the NVRAM or the intents took longer than it may.
     #[error("{}: no answer for {} s", path.display(), limit.as_secs_f64())]
     NoAnswer {
         /// Names its file.
@@ -242,16 +242,16 @@ pub enum FilesError {
         /// Gives how long it may take.
         limit: Duration,
     },
-    /// Tells that a ring was asked for, and there is none.
+    /// Reports that a ring was asked for, and there is none.
     #[error("there is no io_uring here: {0}; set io to threads, or to auto to have them where there is no ring")]
     NoRing(io::Error),
-    /// Tells that the ring takes nothing any more.
+    /// Reports that the ring takes nothing any more.
     #[error("cannot give operations to io_uring: {0}")]
     Ring(io::Error),
-    /// Tells that something is not a regular file.
+    /// Reports that something is not a regular file.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),
-    /// Tells that a file belongs to another device or another array.
+    /// Reports that a file belongs to another device or another array.
     #[error("{} is {found}; in its place must be {expected}", path.display())]
     Stranger {
         /// Names the file.
@@ -261,7 +261,7 @@ pub enum FilesError {
         /// Says whose file it must be.
         expected: String,
     },
-    /// Tells that a file belongs to an array that was made as something else.
+    /// Reports that a file belongs to an array that was made as something else.
     #[error("{} was made with {found}; it cannot be opened with {expected}", path.display())]
     Described {
         /// Names the file.
@@ -271,7 +271,7 @@ pub enum FilesError {
         /// Gives the configuration's description.
         expected: String,
     },
-    /// Tells that a file has another size than the settings say.
+    /// Reports that a file has another size than the settings say.
     #[error("{} is {found} bytes long; with {settings} it must be {expected}", path.display())]
     Size {
         /// Names the file.
@@ -283,7 +283,7 @@ pub enum FilesError {
         /// Names the settings from which that follows, with their values.
         settings: String,
     },
-    /// Tells that a block device has logical blocks of which an array's pages are not made.
+    /// Reports that a block device has logical blocks of which an array's pages are not made.
     #[error(
         "{} has logical blocks of {block} bytes, and {found}, which is no multiple of that: take multiples of {block} for a new \
          array's --page and --data-offset, or a device with smaller blocks",
@@ -297,10 +297,10 @@ pub enum FilesError {
         /// Says what is no multiple of that.
         found: String,
     },
-    /// Tells that whoever had a new array made called that off.
+    /// Reports that whoever had a new array made called that off.
     #[error("{}: making it read as zeros was called off; nothing is left of the array", .0.display())]
     CalledOff(PathBuf),
-    /// Tells that a field of a file does not have the right value.
+    /// Reports that a field of a file does not have the right value.
     #[error(
         "{}: {field} at byte {offset} is {found}; it must be {expected}. Put the array's file there, or move this one away: it \
          counts as missing then",
@@ -318,7 +318,7 @@ pub enum FilesError {
         /// Gives the right value.
         expected: String,
     },
-    /// Tells that a file was made with another setting than it is opened with.
+    /// Reports that a file was made with another setting than it is opened with.
     #[error(
         "{} was made with {key} = {found}, as {field} at byte {offset} says; \
          it cannot be opened with {key} = {expected}",
@@ -338,7 +338,7 @@ pub enum FilesError {
         /// Gives the configuration's value.
         expected: u64,
     },
-    /// Tells that a configuration is out of bounds.
+    /// Reports that a configuration is out of bounds.
     #[error("{key} = {found}; {expected}")]
     Config {
         /// Names the key.
@@ -348,10 +348,10 @@ pub enum FilesError {
         /// Gives the rule that it breaks.
         expected: &'static str,
     },
-    /// Tells that a request is outside of the array, or not made of sectors.
+    /// Reports that a request is outside of the array, or not made of sectors.
     #[error(transparent)]
     Range(#[from] RangeError),
-    /// Tells that a write came with more or less data than it says.
+    /// Reports that a write came with more or less data than it says.
     #[error("a write of {expected} bytes came with {found} bytes of data")]
     Data {
         /// Counts the bytes of the request.
@@ -359,19 +359,19 @@ pub enum FilesError {
         /// Counts the bytes of data.
         found: u64,
     },
-    /// Tells that whoever runs the array took a device out.
+    /// Reports that whoever runs the array took a device out.
     #[error("{}: it was taken out by order", .0.display())]
     TakenOut(PathBuf),
-    /// Tells that a member has a successor already.
+    /// Reports that a member has a successor already.
     #[error("a member is being copied to {} already; wait until destage status says that it is replaced", .0.display())]
     Succeeded(PathBuf),
-    /// Tells that a file is about to take its member's place, for which all members' marks must stay as they are.
+    /// Reports that a file is about to take its member's place, for which all members' marks must stay as they are.
     #[error("{} takes the place of member {} just now; try again when that has ended", .1.display(), .0.0)]
     HandsOver(Dev, PathBuf),
-    /// Tells that a member cannot have a successor now.
+    /// Reports that a member cannot have a successor now.
     #[error("{}: it does not answer, is not filled, or the array is not ready: it cannot be copied", .0.display())]
     NotCopied(PathBuf),
-    /// Tells that a member cannot be copied to its successor, since nothing makes up a page of it.
+    /// Reports that a member cannot be copied to its successor, since nothing makes up a page of it.
     #[error(
         "{} cannot read its page at byte {at}, and the others do not make it up; it stays in its place: write what lies there \
          anew, and replace it then",
@@ -383,22 +383,22 @@ pub enum FilesError {
         /// Gives the page's first byte there.
         at: u64,
     },
-    /// Tells that a member was lost before it was copied to its successor.
+    /// Reports that a member was lost before it was copied to its successor.
     #[error("{} was lost before it was copied", .0.display())]
     LostBefore(PathBuf),
-    /// Tells that an array was stopped before a member was copied to its successor.
+    /// Reports that an array was stopped before a member was copied to its successor.
     #[error("the array is stopped before that")]
     StoppedBefore,
-    /// Tells that there is no such device.
+    /// Reports that there is no such device.
     #[error("there is no {0}")]
     NoDevice(Dev),
-    /// Tells that a step asks a device to collect garbage, though the controller was told that it cannot.
+    /// Reports that a step asks a device to collect garbage, though the controller was told that it cannot.
     #[error("{0} is a file and collects nothing")]
     NoCollector(Dev),
-    /// Tells that the controller does not start.
+    /// Reports that the controller does not start.
     #[error("the array cannot be started: {}", refusal(.0))]
     Refused(Box<Refusal>),
-    /// Tells that the controller asks for something that the configuration does not provide.
+    /// Reports that the controller asks for something that the configuration does not provide.
     #[error("the controller uses {what} {found}, but {key} = {limit}")]
     Beyond {
         /// Names the kind of thing that it uses.
@@ -410,11 +410,11 @@ pub enum FilesError {
         /// Gives the limit.
         limit: u64,
     },
-    /// Tells that nothing is in flight and no timer is set, but requests are not answered: a fault of the
+    /// Reports that nothing is in flight and no timer is set, but requests are not answered: a fault of the
     /// controller.
     #[error("nothing is in flight and no timer is set, but work is under way:\n{0}")]
     Stalled(String),
-    /// Tells that an earlier error ended this life.
+    /// Reports that an earlier error ended this life.
     #[error("the executor has stopped after an earlier error; open the array again")]
     Stopped,
 }

@@ -10,7 +10,7 @@ use crate::nvram::MemoryNvram;
 /// Names a violation of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryViolation {
-    /// Tells that a row without an intent has pages that do not belong together.
+    /// Reports that a row without an intent has pages that do not belong together.
     #[error("row {row} has no open intent but is not consistent: {why}")]
     Row {
         /// Names the row.
@@ -18,7 +18,7 @@ pub enum MemoryViolation {
         /// Says which pages do not fit.
         why: String,
     },
-    /// Tells that an intent is cleared too early.
+    /// Reports that an intent is cleared too early.
     #[error("the intent of row {row} is cleared while a write of {dev} to it is not durable")]
     Unflushed {
         /// Names the row.
@@ -26,7 +26,7 @@ pub enum MemoryViolation {
         /// Names the member with the write.
         dev: Dev,
     },
-    /// Tells that nothing is in flight, and something waits.
+    /// Reports that nothing is in flight, and something waits.
     #[error("nothing is in flight and no timer is set, but work is under way:\n{0}")]
     Deadlock(String),
 }

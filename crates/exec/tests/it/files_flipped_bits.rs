@@ -43,15 +43,15 @@ enum DamagedPlace {
 /// Says what became of an array that was damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DamageFate {
-    /// Tells that all is served, and nobody was told of anything.
+    /// Reports that all is served, and nobody was told of anything.
     Unseen,
-    /// Tells that all is served, and pages of the cache were dropped.
+    /// Reports that all is served, and pages of the cache were dropped.
     Dropped,
-    /// Tells that all is served, without a device.
+    /// Reports that all is served, without a device.
     Degraded,
-    /// Tells that the start is refused, and goes on with losses accepted: everything else is served.
+    /// Reports that the start is refused, and goes on with losses accepted: everything else is served.
     Refused,
-    /// Tells that the newest record of the NVRAM is taken for torn: what was written last is not there.
+    /// Reports that the newest record of the NVRAM is taken for torn: what was written last is not there.
     Torn,
 }
 

@@ -176,7 +176,7 @@ pub struct MovingArray {
     dice: TestRng,
     /// Keeps what is left at moments, with what was known then.
     pub trail: Vec<EndedMoment>,
-    /// Tells that a request may fail: what a lost cache alone had.
+    /// Is true if a request may fail: what a lost cache alone had.
     pub may_fail: bool,
     pub failed: u64,
 }
@@ -272,7 +272,7 @@ impl MovingArray {
 pub struct EndedMoment {
     pub moment: CrashPoint,
     pub model: ClientModel,
-    /// Tells that the NVRAM lay in its spare place by then.
+    /// Is true if the NVRAM lay in its spare place by then.
     pub has_moved: bool,
 }
 

@@ -9,7 +9,7 @@ use destage_plan::{Buf, NvHeld, NvPut, NvSlot, OpId, Out, Tag};
 use super::lost_pages::{LostChunk, decode, encode};
 use super::{KIND_LOST, VERSION};
 
-/// Tells what the NVRAM says of lost pages.
+/// Reports what the NVRAM says of lost pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LossNote {
     /// Says that nothing is lost.
@@ -30,9 +30,9 @@ pub(super) struct LostPageList {
     chunks: Vec<(u64, u64, NvSlot)>,
     /// Holds the pages that came or went since the update that was begun last.
     changed: BTreeSet<u64>,
-    /// Tells whether some came since then.
+    /// Is true if some came since then.
     has_come: bool,
-    /// Tells whether some that came are not listed yet.
+    /// Is true if some that came are not listed yet.
     is_new: bool,
     /// Counts the updates that were begun.
     begun: u64,
@@ -42,7 +42,7 @@ pub(super) struct LostPageList {
     // Then the NVRAM says only that something is lost, not what: the list must
     // leave slots for the log.
     too_many: Option<usize>,
-    /// Tells that something that was found of a list is damaged.
+    /// Is true if something that was found of a list is damaged.
     is_damaged: bool,
     update: Option<ListUpdate>,
 }
@@ -53,7 +53,7 @@ struct ListUpdate {
     replaced: Vec<Range<usize>>,
     /// Holds the new ones, each with its slot.
     chunks: Vec<(LostChunk, NvSlot)>,
-    /// Tells what is noted with it.
+    /// Reports what is noted with it.
     note: LossNote,
 }
 

@@ -59,7 +59,7 @@ impl DeltaPlace {
     }
 }
 
-/// Tells what is in a frame.
+/// Reports what is in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FrameFact {
     /// Nothing, or deltas: the frame is no page's.
@@ -130,7 +130,7 @@ impl FrameFact {
     }
 }
 
-/// Tells what is in a frame and since when. Of two entries of a frame the one with the larger sequence holds,
+/// Reports what is in a frame and since when. Of two entries of a frame the one with the larger sequence holds,
 /// wherever they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogEntry {
@@ -139,7 +139,7 @@ pub struct LogEntry {
     /// Is the sequence at which the fact became true. It belongs to the fact and stays with it when the entry
     /// is written again. An old page with a packed delta has the sequence at which that delta was staged.
     pub sequence: u64,
-    /// Tells what is in the frame.
+    /// Reports what is in the frame.
     pub fact: FrameFact,
 }
 

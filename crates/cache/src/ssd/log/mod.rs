@@ -70,7 +70,7 @@ pub struct LogFull {
     pub entries: u32,
 }
 
-/// Tells which entry of a frame is the newest, and its place.
+/// Reports which entry of a frame is the newest, and its place.
 #[derive(Clone, Copy, Debug)]
 struct NewestEntry {
     /// A place in the log, or with [`BUFFERED`] a number among those that wait.

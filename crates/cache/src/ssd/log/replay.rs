@@ -69,7 +69,7 @@ pub enum ReplayError {
     Page {
         /// Is the number of the page.
         page: u32,
-        /// Tells why it cannot be read.
+        /// Reports why it cannot be read.
         error: PageError,
     },
     /// A page is not the one that must be there.
@@ -115,7 +115,7 @@ pub enum ReplayError {
         page: u32,
         /// Is the index of the entry in its page.
         index: u32,
-        /// Tells why it cannot be one.
+        /// Reports why it cannot be one.
         error: EntryError,
     },
     /// An entry in the NVRAM cannot be one of this cache.
@@ -123,7 +123,7 @@ pub enum ReplayError {
     Nvram {
         /// The slot's number.
         slot: u32,
-        /// Tells why it cannot be one.
+        /// Reports why it cannot be one.
         error: EntryError,
     },
     /// A sequence that no log comes to.
@@ -136,7 +136,7 @@ pub enum ReplayError {
     },
 }
 
-/// Tells what was found of a page.
+/// Reports what was found of a page.
 #[derive(Clone, Copy, Debug)]
 enum LogPageState {
     No,

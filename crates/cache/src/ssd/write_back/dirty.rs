@@ -92,7 +92,7 @@ pub(super) struct DirtyPages {
     /// Holds the rows that are being written back; the next field limits their number.
     under_way: Vec<LeavingRow>,
     at_once: usize,
-    /// Tells that pages are written back with others of their stripe.
+    /// Is true if pages are written back with others of their stripe.
     stripes: bool,
     /// Pages that may be dirty, and down to how many they are written back.
     high: u64,
@@ -124,7 +124,7 @@ pub(super) struct WriteBackNeed {
     pub(super) all: bool,
     /// A set, and how many pages in it must not be dirty any more.
     pub(super) room: Option<(u32, u32)>,
-    /// Tells that the log still says of pages that they are dirty of which members have newer versions.
+    /// Is true if the log still says of pages that they are dirty of which members have newer versions.
     pub(super) has_passed: bool,
 }
 

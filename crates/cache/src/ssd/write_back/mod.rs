@@ -63,7 +63,7 @@ const NEARS_CUTOFF: u64 = 8;
 /// Names what an operation of the cache's own does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriteBackTask {
-    /// Tells what is in the cache.
+    /// Reports what is in the cache.
     Journal(journal::JournalTask),
     /// Trims what became free.
     Trim,
@@ -112,9 +112,9 @@ pub(crate) struct WriteBack {
     is_blocked: bool,
     /// Is true if everything dirty is to be written back as soon as it is known.
     drains: bool,
-    /// Tells that it is to note that nothing is dirty, as soon as all is written back and flushed.
+    /// Is true if it is to note that nothing is dirty, as soon as all is written back and flushed.
     settles: bool,
-    /// Tells that more members are lost than the level can do without: nothing can be written back.
+    /// Is true if more members are lost than the level can do without: nothing can be written back.
     broken: bool,
     refused: bool,
 }

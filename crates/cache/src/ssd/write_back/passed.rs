@@ -35,7 +35,7 @@ pub(super) struct PassedPages {
     count: u64,
     /// Holds the host's flushes that wait, each with the count of pages when it came.
     flushes: VecDeque<(Frag, u64)>,
-    /// Tells that a flush of the array is opened for them and has not begun.
+    /// Is true if a flush of the array is opened for them and has not begun.
     is_flush_opened: bool,
 }
 

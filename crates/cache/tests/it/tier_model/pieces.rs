@@ -64,7 +64,7 @@ enum PieceEvent<K> {
     Covered(Vec<u64>, Vec<u64>),
     /// The rows of a piece from this batch on are written.
     Goes(usize, Vec<WritePiece>, usize),
-    /// Tells that all is done that a piece has to do.
+    /// Reports that all is done that a piece has to do.
     Ends(usize),
     /// A page is in its slot.
     Filled(u64),

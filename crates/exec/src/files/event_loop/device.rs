@@ -76,7 +76,7 @@ pub(super) struct FileDevice {
     pub(super) backend: Option<DeviceBackend>,
     /// Steps that the backend has, and a write of marks and one of the list of bad pages; the oldest are mostly first.
     pub(super) under_way: VecDeque<InFlight>,
-    /// Tells that a command of it takes too long, and that data would be lost without the device.
+    /// Is true if a command of it takes too long, and that data would be lost without the device.
     pub(super) hangs: bool,
     /// Steps for which the thread has no room.
     pub(super) backlog: VecDeque<Issue>,
@@ -87,7 +87,7 @@ pub(super) struct FileDevice {
     pub(super) failed: bool,
     /// Holds the file that is to take its place, if there is one.
     pub(super) successor: Option<Box<SuccessorDevice>>,
-    /// Tells that nothing is sent to it for now: its successor is about to take its place.
+    /// Is true if nothing is sent to it for now: its successor is about to take its place.
     pub(super) is_held: bool,
     /// Is its first error, which tells why it failed.
     pub(super) error: Option<FilesError>,

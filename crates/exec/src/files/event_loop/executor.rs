@@ -52,7 +52,7 @@ pub struct FileExecutor<C> {
     pub(super) buffered_state: [Option<io::Error>; 2],
     /// Gives the event count that the NVRAM got last.
     pub(super) counted: u64,
-    /// Tells that the event count of this start is being written.
+    /// Is true if the event count of this start is being written.
     pub(super) is_counting: bool,
     /// Devices in whose place a file stands that the roster does not name so far.
     pub(super) standing_in: DevSet,
@@ -104,7 +104,7 @@ pub struct FileExecutor<C> {
     pub(super) dropped: Option<DroppedSuccessor>,
     /// Orders to [drain](Self::drain) that are not done.
     pub(super) draining: bool,
-    /// Tells that rows are being compared.
+    /// Is true if rows are being compared.
     pub(super) scrubbing: bool,
     /// Counts what the last comparison has found, unless that was fetched.
     pub(super) scrubbed: Option<ScrubTally>,

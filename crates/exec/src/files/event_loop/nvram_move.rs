@@ -9,15 +9,15 @@ use crate::files::error::FilesError;
 pub(super) enum MoveReason {
     /// Has the device replaced, or taken out.
     Ordered,
-    /// Tells that something takes too long.
+    /// Reports that something takes too long.
     Hangs,
-    /// Tells that an operation of the device failed.
+    /// Reports that an operation of the device failed.
     Failed,
-    /// Tells that a sync did, and so what the device has is not what the next start would read.
+    /// Reports that a sync did, and so what the device has is not what the next start would read.
     Spoiled,
 }
 
-/// Tells how far the NVRAM has left its device.
+/// Reports how far the NVRAM has left its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MovePhase {
     /// Waits for changes that the store has under way.

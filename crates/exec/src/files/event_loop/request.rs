@@ -4,7 +4,7 @@ use destage_plan::{HostOp, Nanos};
 
 use crate::buffer::AlignedBuffer;
 
-/// Tells how a request ended.
+/// Reports how a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestCompletion {
     /// The request's tag.
@@ -24,6 +24,6 @@ pub(super) struct InFlightRequest {
     pub(super) since: Nanos,
     /// Counts the bytes of its buffer.
     pub(super) bytes: u64,
-    /// Tells that it has failed though its steps are in flight.
+    /// Is true if it has failed though its steps are in flight.
     pub(super) is_expired: bool,
 }

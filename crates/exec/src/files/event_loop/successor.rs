@@ -46,7 +46,7 @@ pub struct DroppedSuccessor {
     pub path: PathBuf,
     /// Says why.
     pub why: FilesError,
-    /// Tells that nothing is wrong with it: its member was lost before it was copied.
+    /// Is true if nothing is wrong with it: its member was lost before it was copied.
     pub is_fit: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct DroppedSuccessor {
 pub(super) struct ActiveCopy {
     pub(super) issue: Issue,
     pub(super) ext: Ext,
-    /// Tells that its bytes are there, and the successor has them, or waits for room.
+    /// Is true if its bytes are there, and the successor has them, or waits for room.
     pub(super) is_read: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct SuccessorDevice {
     pub(super) copies: Vec<ActiveCopy>,
     /// Lists the copies that wait until no write of their pages is in flight.
     pub(super) waiting: VecDeque<Issue>,
-    /// Tells that all pages are copied.
+    /// Is true if all pages are copied.
     pub(super) is_whole: bool,
     /// Writes its label.
     pub(super) labelling: Option<FileWork<()>>,

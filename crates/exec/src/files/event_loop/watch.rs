@@ -7,9 +7,9 @@ use destage_plan::{Issue, Nanos};
 pub(super) struct TimeoutWatch {
     /// Notes a time before which no command in flight is due.
     pub(super) next: Option<Nanos>,
-    /// Tells that the executor is to end: nothing is waited for without a limit.
+    /// Is true if the executor is to end: nothing is waited for without a limit.
     pub(super) is_ending: bool,
-    /// Tells that the NVRAM or the intents had no answer in time.
+    /// Is true if the NVRAM or the intents had no answer in time.
     pub(super) is_over: bool,
     /// Counts the requests that have failed while their steps are in flight.
     pub(super) expired: usize,

@@ -37,9 +37,9 @@ pub struct SyncTicket(u64);
 pub enum SyncTurn {
     /// Tells the worker to sync, and to report the result ([`DeviceSyncs::end`]).
     Yours,
-    /// Tells that a sync that began after the question has succeeded.
+    /// Reports that a sync that began after the question has succeeded.
     Covered,
-    /// Tells that a sync has failed, now or long ago.
+    /// Reports that a sync has failed, now or long ago.
     Failed,
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct ArrayEpoch {
     pub(crate) epoch: u32,
 }
 
-/// Tells which records count.
+/// Reports which records count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordBounds {
     /// Place of the first one.
@@ -89,7 +89,7 @@ pub(crate) struct RecordBounds {
 // No number in the headers ever becomes smaller, so any smaller one means the older
 // header.
 impl RecordBounds {
-    /// Tells whether these were written before others of the same file.
+    /// Is true if these were written before others of the same file.
     const fn is_before(&self, other: &Self) -> bool {
         self.opening < other.opening
             || self.event_count < other.event_count

@@ -179,12 +179,12 @@ impl NvramFile {
         self.bounds.event_count
     }
 
-    /// Tells whether a fault is planted: this is believed.
+    /// Returns true if a fault is planted: this is believed.
     pub(crate) fn believes(&self, what: UntrustedFile) -> bool {
         self.file.believes(what)
     }
 
-    /// Tells whether the file hangs. Only who has no threads asks.
+    /// Returns true if the file hangs. Only who has no threads asks.
     pub(crate) fn hangs(&self) -> bool {
         self.file.hangs()
     }

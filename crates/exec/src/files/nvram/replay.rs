@@ -60,7 +60,7 @@ struct FoundSlot {
 struct DamagedRecord {
     place: u64,
     error: FilesError,
-    /// Tells that more than bytes of slots was damaged, which is restored.
+    /// Is true if more than bytes of slots was damaged, which is restored.
     is_restored: bool,
 }
 
@@ -69,7 +69,7 @@ struct DamagedRecord {
 struct RingView {
     place: u64,
     bytes: Vec<u8>,
-    /// Tells whether what was read is written anew.
+    /// Is true if what was read is written anew.
     anew: bool,
 }
 
@@ -229,13 +229,13 @@ impl NvramFile {
         if is_checked { record.check_seal(&self.before) } else { Ok(()) }
     }
 
-    /// Tells whether the seal is at a place, and may never have been written. The first record was durable before those
+    /// Returns true if the seal is at a place, and may never have been written. The first record was durable before those
     /// before it were given up.
     const fn is_unsure_seal(&self, place: u64) -> bool {
         place == self.bounds.seal && self.bounds.tail < place && place < self.bounds.sealed
     }
 
-    /// Tells whether a record behind a place says that what is there was durable.
+    /// Reports whether a record behind a place says that what is there was durable.
     fn was_durable(&self, place: u64) -> io::Result<bool> {
         let mut view = RingView::default();
         for behind in place + 1..self.end().min(place + LOOKED_AT) {

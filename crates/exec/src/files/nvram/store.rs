@@ -134,7 +134,7 @@ pub(crate) struct FileAccount {
     steps: AtomicU64,
     written_bytes: AtomicU64,
     syncs: AtomicU64,
-    /// Tells that the file is being written or made durable.
+    /// Reports that the file is being written or made durable.
     is_at_work: AtomicBool,
 }
 
@@ -167,8 +167,8 @@ impl FileAccount {
 pub(crate) struct StateStore {
     nvram: NvramFile,
     intents: IntentsFile,
-    /// Tells that a step failed, at the intents or not. Nothing more is done then: a later step must not be durable without the
-    /// earlier one, nor may a later success be taken for the earlier one's.
+    /// Is set if a step failed, at the intents or not. Nothing more is done then: a later step must not be
+    /// durable without the earlier one, nor may a later success be taken for the earlier one's.
     broken: Option<bool>,
     /// Commands that are made durable together.
     group: Vec<NvramCommand>,

@@ -35,7 +35,7 @@ use crate::nvram::{MemoryNvram, RowSet};
 /// Sets the event count of a new array.
 const FIRST: EventCount = EventCount::settled(1);
 
-/// Tells how far the block devices of a new array read as zeros.
+/// Reports how far the block devices of a new array read as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroingProgress<'a> {
     /// Names the device that is made to.

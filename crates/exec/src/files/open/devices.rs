@@ -13,7 +13,7 @@ use crate::files::io::os::OsInterface;
 
 pub(super) const SYNC: &str = "make it durable";
 
-/// Tells whether the devices' files have the size that the settings say.
+/// Reports whether the devices' files have the size that the settings say.
 #[derive(Debug, Default)]
 pub(super) struct FoundSizes {
     has_right: bool,

@@ -37,7 +37,7 @@ pub(crate) fn is_made(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError
     Ok(magic != [0; 8])
 }
 
-/// Tells why the intents cannot be read: they are missing, or their header is damaged. None if neither is so.
+/// Reports why the intents cannot be read: they are missing, or their header is damaged. None if neither is so.
 pub(super) fn why_unread(os: &dyn OsInterface, config: &FilesConfig) -> Result<Option<FilesError>, FilesError> {
     let path = &*config.intents;
     let missing = || Ok(Some(FilesError::Missing(path.to_owned())));

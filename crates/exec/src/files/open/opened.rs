@@ -19,7 +19,7 @@ use crate::nvram::MemoryNvram;
 pub struct ArrayResync {
     /// The files that were lost. Both were made anew.
     pub lost: Vec<PathBuf>,
-    /// Tells that these were there, and were older copies.
+    /// Is true if these were there, and were older copies.
     pub is_behind: bool,
     /// Rows that were marked, and are made consistent.
     pub rows: u64,

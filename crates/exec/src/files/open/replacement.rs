@@ -30,9 +30,9 @@ pub(crate) struct ReplacedPlace {
 
 /// Says what the label of a device's successor says.
 pub(crate) enum SuccessorLabel {
-    /// Tells that it was not filled, or not to the end: it is no device's, and can be given again.
+    /// Reports that it was not filled, or not to the end: it is no device's, and can be given again.
     Unfilled(ArrayOrigin),
-    /// Tells that it holds what the file with this generation holds, whose place it takes.
+    /// Reports that it holds what the file with this generation holds, whose place it takes.
     Whole {
         stamp: LabelStamp,
         heir_of: u32,

@@ -107,8 +107,8 @@ fn read_roster(os: &dyn OsInterface, config: &FilesConfig) -> Result<Option<Memb
     intents::roster(&*file, &config.intents, length(&*file, &config.intents)?, config.array, config.rows)
 }
 
-/// Tells why the device on which the NVRAM lies is lost, if it is: it is not there or does not answer, or the array went on
-/// without it.
+/// Returns why the device on which the NVRAM lies is lost, if it is: it is not there or does not answer, or the
+/// array went on without it.
 pub(crate) fn why_home_is_lost(os: &dyn OsInterface, config: &FilesConfig) -> Result<Option<io::Error>, FilesError> {
     let Some(dev) = config.home() else { return Ok(None) };
     let path = config.nvram_path();
@@ -130,8 +130,8 @@ pub(crate) fn why_home_is_lost(os: &dyn OsInterface, config: &FilesConfig) -> Re
     Ok(label::check(&*file, config, roster.origin(), dev, roster.generation(dev))?.err())
 }
 
-/// Tells why a file without a label of the array's is not the device on which the NVRAM lies. None if it is empty, and can
-/// become that, or is another's, which is refused.
+/// Returns why a file without a label of the array's is not the device on which the NVRAM lies. None if it is
+/// empty, and can become that, or is another's, which is refused.
 fn why_no_device(
     file: &dyn OsFile,
     config: &FilesConfig,

@@ -17,9 +17,9 @@ pub struct DiskState {
     pub paths: BTreeSet<PathBuf>,
     /// Gives the bytes of a logical block.
     pub block: u64,
-    /// Tells that they make holes.
+    /// Is true if they make holes.
     pub holes: bool,
-    /// Tells that the kernel writes zeros to them.
+    /// Is true if the kernel writes zeros to them.
     pub ranges: bool,
     /// Gives how many writes, also of zeros, go well before one fails.
     pub fails_after: Option<u64>,

@@ -34,7 +34,7 @@ pub(crate) struct DeviceFile {
     phase: CommandPhase,
 }
 
-/// Tells how far a command has come. Each phase asks the operating system one thing at most.
+/// Reports how far a command has come. Each phase asks the operating system one thing at most.
 /// So, without threads, anything can come between two of them.
 #[derive(Default)]
 enum CommandPhase {

@@ -73,7 +73,7 @@ struct InFlightCommand {
     done: u64,
     /// Counts how often its operation was put off.
     put_off: u8,
-    /// Tells that an operation failed, or was cut short, in which it was merged: it is asked for by itself.
+    /// Is true if an operation failed, or was cut short, in which it was merged: it is asked for by itself.
     is_parted: bool,
 }
 
