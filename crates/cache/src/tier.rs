@@ -418,7 +418,7 @@ impl<C: HostCache> CacheAbove<C> {
         let OperationWork::Write { frag, .. } = *self.operations.get(op) else {
             unreachable!("the operation is a write")
         };
-        // Chained one behind the other, so parts of one write keep their order.
+        // Chained one after the other, so parts of one write keep their order.
         let mut behind = op;
         while let Some(part) = self.cache.next_part(op) {
             behind = self.operations.open_write_behind(behind, &frag, part, array, out);

@@ -39,7 +39,7 @@ pub enum ReplacementContent {
 
 /// Decides what a loss of power leaves.
 pub trait CutChoice {
-    /// Chooses the sectors in the mask `all` of a page that are on the device after a cut. The page was written
+    /// Chooses the sectors in the mask `all` of a page that are on the device after a crash. The page was written
     /// and not flushed, or is being written.
     ///
     /// Pages come in the order in which the device would apply them.

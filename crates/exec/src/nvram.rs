@@ -247,7 +247,7 @@ impl MemoryNvram {
 
     fn room(&mut self) -> Vec<u8> {
         let mut bytes = self.spare.pop().unwrap_or_default();
-        // The old content must not show behind a shorter put.
+        // The old content must not show after a shorter put.
         bytes.clear();
         bytes
     }

@@ -112,7 +112,7 @@ pub(super) fn new<K: ParityBase>(
     params: &Params,
 ) -> Result<DeferredParity<K>, HostCacheError> {
     let log = journal::log_pages(pages, array.page_bytes, params)?;
-    // The log takes the first pages of the device, so frames begin behind it.
+    // The log takes the first pages of the device, so frames begin after it.
     let mut copies = CopyCache::with_log(pages, log, array, params)?;
     let kept = K::new(&mut copies.frames, array.geometry.data_columns().into(), params)?;
     // Only a `ParityBase` that prepares can keep a delta of a page that is in no

@@ -192,7 +192,7 @@ impl ParityBase for VersionPairs {
     fn covered_source(&self, home: PageHome, frames: &FrameTable) -> VersionSource {
         match home {
             PageHome::Frame(frame) => VersionSource::Page(frames.ext(frames.covered(frame))),
-            // A bare page cannot come from `leavo` itself: a bad sector or a lost
+            // A page without a base cannot come from `leavo` itself: a bad sector or a lost
             // device took its frame.
             PageHome::Bare(_) => VersionSource::Lost,
         }

@@ -29,7 +29,7 @@ impl WriteParts {
     /// Cuts a segment whose parity cannot be left behind as a whole, in the order of the first pages of its parts. Returns
     /// false if there is nothing to be cut: then it is written with its parity.
     pub(super) fn split<W>(&mut self, op: OpId, seg: StripeSegment, copies: &CopyCache<W>) -> bool {
-        // A single page cannot be cut; its refusal stands.
+        // A single page cannot be split; its refusal stands.
         if seg.pages() == 1 {
             return false;
         }

@@ -51,7 +51,7 @@ impl WriteCache {
         // What cannot be written stays where it is.
         let is_parked = |place| upper.as_ref().is_some_and(|upper| upper.is_parked(in_group(geometry, place).0));
         let left = store.live_upto(drain.upto, drain.from, is_parked);
-        // Without a version left the search starts behind the last slot and ends at
+        // Without a version left the search starts after the last slot and ends at
         // once next time.
         drain.from = left.unwrap_or(store.slots());
         drain.parity.retain(|slot| store.is_live(*slot));

@@ -108,7 +108,7 @@ impl WriteCache {
         }
         let mut index = 0;
         // With a lower layer a write enters whole or passes, so one without room
-        // need not hold up those behind it.
+        // need not hold up those after it.
         while index < self.waiting.len() {
             let mut waiting = self.waiting[index];
             // Writes of the same page keep their order, whatever fits first.
@@ -124,7 +124,7 @@ impl WriteCache {
                 self.figures.bypassed += 1;
                 self.pass_on(&waiting.frag, waiting.request.number, array, operations, out);
             } else if self.broken || self.stuck {
-                // Refused rather than kept: nothing will make room, and the host
+                // Refused rather than queued: nothing will make room, and the host
                 // must hear of it.
                 operations.refuse(&waiting.frag, waiting.frag.pages, out);
             } else {

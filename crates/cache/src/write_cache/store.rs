@@ -385,7 +385,7 @@ impl VersionStore {
         while let Some(other) = next {
             let version = self.get(other);
             // The list is sorted by age, so the oldest dead version can be told at
-            // once. A copy sorts behind its original.
+            // once. A copy sorts after its original.
             if (version.seq, version.layer) > (seq, layer) {
                 break;
             }
@@ -443,7 +443,7 @@ impl VersionStore {
             let next = |number: &u32| self.get(*number).newer;
             let all = std::iter::successors(self.held((row, column)).oldest, next);
             let mut waits = false;
-            // Versions are freed oldest first, so everything behind a damaged one
+            // Versions are freed oldest first, so everything after a damaged one
             // waits with it.
             all.take_while(|number| self.get(*number).dead).map(move |number| {
                 waits |= self.damaged.contains(&number);

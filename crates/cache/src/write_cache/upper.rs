@@ -24,7 +24,7 @@ struct RunRules {
 impl RunRules {
     /// Groups that may be under way since they are of a run.
     fn allowed(&mut self, pool: &PagePool, under_way: usize, most: u32) -> u32 {
-        // Only asked while something may go: looking ahead moves no pointer, but it
+        // Only asked while something may go: a look at later ones moves no pointer, but it
         // costs a search.
         if self.goes_on && under_way < most as usize {
             self.goes_on = pool.next().is_none_or(|group| pool.is_sequential(group));

@@ -56,7 +56,7 @@ struct Workload {
 }
 
 impl Workload {
-    /// Returns the cost of so many accesses after a warm-up, and the cost of paying all debt afterwards.
+    /// Returns the cost of so many accesses after a warm-up, and the cost of all deferred work afterwards.
     fn run(&self, model: &mut dyn Model, warm_up: u64, accesses: u64) -> (Counters, Counters) {
         let mut dice = TestRng::new(self.seed);
         let zipf = Zipf::new(self.pages, self.exponent, &mut dice);

@@ -116,7 +116,7 @@ impl BufferTable {
                 let (base, new) = (self.locate(engine, op, base), self.locate(engine, op, new));
                 self.produce(engine, op, dst, page, &[(base, page), (new, page)], |bytes, out| {
                     let len = destage_delta::encode(bytes.page(base), bytes.page(new), out);
-                    // Zeros behind the delta, so that equal inputs give equal
+                    // Zeros after the delta, so that equal inputs give equal
                     // pages.
                     out[len..].fill(0);
                     outcome = StepOutcome::Length(len as u32);

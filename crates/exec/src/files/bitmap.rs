@@ -232,7 +232,7 @@ impl WriteIntentBitmap {
     /// Returns the members that are lost or not filled as the marks say: those that are durable, or those that
     /// are being written.
     pub(super) fn unfilled(&self) -> DevSet {
-        // Either may be found after a cut, so a member counts as lost if one of
+        // Either may be found after a crash, so a member counts as lost if one of
         // both says so.
         self.durable.head.condition.unfilled | self.sent.head.condition.unfilled
     }

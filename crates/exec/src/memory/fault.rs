@@ -1,4 +1,4 @@
-//! Makes things go wrong in memory as the caller wants: devices fail and are replaced, and the power is cut.
+//! Makes things go wrong in memory as the caller wants: devices fail and are replaced, and the power fails.
 
 use std::collections::VecDeque;
 

@@ -10,8 +10,8 @@ impl<C: Controller> MemoryExecutor<C> {
     /// # Panics
     /// Panics if a write's data is not as long as the request says.
     pub fn submit(&mut self, request: HostRequest, data: &[u8]) -> Result<(), RangeError> {
-        // Checked before any bytes are kept: a refused request must leave nothing
-        // behind.
+        // Checked before any bytes are kept: a refused request must leave no
+        // bytes.
         self.engine.shape().check(request.offset, request.len)?;
         match request.op {
             HostOp::Write => {

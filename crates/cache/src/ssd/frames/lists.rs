@@ -16,7 +16,7 @@ type ListPosition = WayNo;
 impl FrameTable {
     /// The end of a list of a set.
     const fn end(&self, list: SetList) -> ListPosition {
-        // The ends of the lists are numbered behind the frames, so that a list is
+        // The ends of the lists are numbered after the frames, so that a list is
         // circular and no link needs a case of its own.
         WayNo::at(self.ways + list as u32)
     }

@@ -169,7 +169,7 @@ pub(crate) struct FrameTable {
     enabled: bool,
     /// Frames with versions of pages that the parity is behind of.
     stale: u32,
-    /// Holds what is not logged of what frames have, if a log is kept.
+    /// Holds the facts about frames that are not logged yet, if there is a log.
     untold: Option<UnreportedFills>,
     /// Uses of frames so far, modulo 2^32.
     uses: u32,
@@ -214,7 +214,7 @@ impl FrameTable {
         Self {
             dev,
             // The first pages of the device may belong to the metadata log;
-            // `log_from` moves the frames behind it.
+            // `log_from` moves the frames after it.
             first: 0,
             sets,
             ways,

@@ -58,7 +58,7 @@ pub(super) enum NextPlan {
 pub(super) struct DeferredWrites {
     works: Vec<DeferredWrite>,
     /// Those that are not planned to their end, in order.
-    // In order, so that no write waits for ever behind later ones.
+    // In order, so that no write waits for ever after later ones.
     waiting: VecDeque<OpId>,
     /// Is true if a write has changed since they were last planned.
     changed: bool,
@@ -367,7 +367,7 @@ impl DeferredWrites {
             return Ok(None);
         };
         let op = self.waiting[at];
-        // Room for this delta is tried first, so that smaller ones behind it cannot
+        // Room for this delta is tried first, so that smaller ones after it cannot
         // starve it.
         if let Some(stuck) = self.stuck.filter(|(stuck, _)| *stuck == op)
             && self.has_no_room(stuck, deltas, out)
@@ -470,7 +470,7 @@ impl DeferredWrites {
         let put = out.step_notify(op, change(slot.is_in_memory(), puts, frees), StepSet::EMPTY);
         self.freeing.extend(freed.into_iter().map(|slot| (op, put, slot)));
         // Found from now on, though not in its slot yet: reads of it are planned
-        // behind this commit.
+        // after this commit.
         deltas.staging.put(StagedDelta { key: hit.key(), slot, len, settled: false });
         self.staged += 1;
         self.staged_bytes += u64::from(len);
@@ -497,7 +497,7 @@ impl DeferredWrites {
             let there = hit.is_there(frames);
             hit.before.into_iter().for_each(|before| deltas.zone.release(before, frames));
             if let DeltaDestination::Raw { page, len } = hit.kept {
-                // Without a base the raw delta was kept beside the old one until
+                // Without a base the raw delta stayed beside the old one until
                 // now.
                 if !matches!(hit.base, BasePage::Frame(_)) {
                     deltas.drop_delta(DeltaKey::Page(hit.page), frames);

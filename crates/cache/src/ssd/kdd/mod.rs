@@ -126,7 +126,7 @@ pub(crate) struct PageChanges {
     deltas: DeltaStore,
     hits: DeferredWrites,
     rewrites: RewriteQueue,
-    /// Is true while nothing is kept that a stop would make useless.
+    /// Is true while nothing is retained that a stop would make useless.
     stops: bool,
     /// The page that deltas are being packed into, and by whom.
     commit: Option<(OpId, FrameNo)>,

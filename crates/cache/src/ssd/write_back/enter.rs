@@ -159,7 +159,7 @@ impl WriteBack {
                 // Counted once for each request, however often it is looked at.
                 self.room.waited += u64::from(!waiting.seen);
                 waiting.seen = true;
-                // It stays first, and those behind it wait too, so writes of the
+                // It stays first, and those after it wait too, so writes of the
                 // same page keep their order.
                 self.waiting.push_front(waiting);
                 return;
@@ -266,7 +266,7 @@ impl WriteBack {
             } else if let Some(done) = self.enter(op, &pages, out) {
                 array.finish_absorbed(op, done, out);
             } else {
-                // Those behind it are tried all the same: they may need other sets.
+                // Those after it are tried all the same: they may need other sets.
                 self.entering.push_back((op, pages));
             }
         }

@@ -60,7 +60,7 @@ impl WriteBack {
         self.room.landed(page, set);
         let frames = &mut self.copies.frames;
         let came = frames.land(frames.get(page).expect("a dirty page is in its frame"));
-        // In regime `every write` each write is FUA, so what is in the frame is
+        // In mode `every write` each write is FUA, so what is in the frame is
         // durable already.
         let durable = self.every_write;
         self.journal_mut().landed(came, durable);

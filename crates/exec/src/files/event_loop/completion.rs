@@ -210,7 +210,7 @@ impl<C: Controller> FileExecutor<C> {
             };
             match *self.engine.step(issue) {
                 Step::Read { ext, dst } => {
-                    // Only devices behind the members have checksums (see
+                    // Only devices after the members have checksums (see
                     // `mismatch`).
                     if dev.index() >= self.config.members
                         && let Some(page) = self.mismatch(ext, &bytes)

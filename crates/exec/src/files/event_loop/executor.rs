@@ -169,7 +169,7 @@ impl<C> Drop for FileExecutor<C> {
             // A device that hangs gets no second patience; the drop must end.
             let until = if device.hangs { now } else { until };
             for backend in device.backends_mut() {
-                // The lock goes along to threads that stay behind, so nobody opens
+                // The lock goes along to threads that are abandoned, so nobody opens
                 // the array while they may still write.
                 backend.end(until, Some(&self.lock));
             }

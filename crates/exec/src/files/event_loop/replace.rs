@@ -56,7 +56,7 @@ impl<C: Controller> FileExecutor<C> {
         let at = path.to_owned();
         let work = FileWork::begin(&self.os, path, move |os| {
             if let Ok(file) = os.open(&at, PathPresence::Beside) {
-                // A read of one sector suffices: who hangs hangs with any, and
+                // A read of one sector suffices: a hanging device hangs with any, and
                 // nothing is changed.
                 drop(file.read_exact_at(&mut [0; 512], 0));
             }

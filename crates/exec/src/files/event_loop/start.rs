@@ -201,7 +201,7 @@ impl<C: Controller> FileExecutor<C> {
         + 'static,
     ) -> Result<Self, FilesError> {
         config.check()?;
-        // Opening may hang on any file, so it runs on a thread that is left behind
+        // Opening may hang on any file, so it runs on a thread that is abandoned
         // after the patience.
         let asked = config.clone();
         let (mut opened, ordered) = patiently(&os, config.nvram_path(), config.patience, move |os| open(os, &asked))?;

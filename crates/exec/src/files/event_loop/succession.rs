@@ -195,7 +195,7 @@ impl<C: Controller> FileExecutor<C> {
         // The marks go along: they are the newest that the member has.
         let marks = (self.marks.first_write(), self.marks.place());
         let successor = self.devices[dev.index()].successor.as_mut()?;
-        // The thread may be left behind; without the lock another process could
+        // The thread may be abandoned; without the lock another process could
         // take the file.
         let (known, locked) = (Some(successor.identity), Arc::clone(&successor.file));
         let label = move |os: &dyn OsInterface| {
@@ -439,7 +439,7 @@ impl<C: Controller> FileExecutor<C> {
         let Some(successor) = &mut self.devices[dev.index()].successor else { return };
         let (mut at, mut has_sent) = (0, false);
         while at < successor.queue.len() && successor.backend.has_room() {
-            // A write that comes while its page is copied waits behind the copy,
+            // A write that comes while its page is copied waits for the copy,
             // which has the older bytes.
             if successor.queue[at].writes.is_some_and(|ext| successor.copies_any_of(ext)) {
                 at += 1;

@@ -122,7 +122,7 @@ impl RequestMerger {
 
     /// Returns the spans that can be one operation, from this one on.
     fn run_from(&self, begin: usize) -> Range<usize> {
-        // Bytes and parts are both bounded: the kernel would cut a longer operation
+        // Bytes and parts are both bounded: the kernel would split a longer operation
         // again.
         let first = self.spans[begin].offset;
         let mut end = begin + 1;

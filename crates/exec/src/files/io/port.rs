@@ -153,7 +153,7 @@ impl<T, R> CommandPort<T, R> {
 
     /// Records that the thread with this number, below 32, ends: the port is closed, or it panicked.
     pub fn end(&self, thread: usize) {
-        // Under the same lock as the results, so that who sees the bit has seen all
+        // Under the same lock as the results, so that whoever sees the bit has seen all
         // of the thread's results.
         lock(&self.state).ended |= 1 << thread;
         self.wakeup.signal();

@@ -191,7 +191,7 @@ pub(crate) fn decode(
     let (mut rows, mut count) = (RowSet::default(), 0);
     for (at, byte) in copy[BITS..].iter().enumerate().filter(|(_, byte)| **byte != 0) {
         for mark in (0..8).filter(|bit| byte >> bit & 1 != 0).map(|bit| at as u64 * 8 + bit) {
-            // A bit behind the last mark cannot have been written by this layout.
+            // A bit after the last mark cannot have been written by this layout.
             if mark >= marks {
                 return Err(reader.wrong("the bit of a mark", BITS + at, mark, format!("below {marks}")));
             }

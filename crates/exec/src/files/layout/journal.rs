@@ -89,7 +89,7 @@ pub(crate) struct RecordBounds {
 // No number in the headers ever becomes smaller, so any smaller one means the older
 // header.
 impl RecordBounds {
-    /// Is true if these were written before others of the same file.
+    /// Returns true if these were written before others of the same file.
     const fn is_before(&self, other: &Self) -> bool {
         self.opening < other.opening
             || self.event_count < other.event_count
@@ -255,7 +255,7 @@ impl JournalLayout {
                 format_args!("at most {MOST_PLACES}"),
             ));
         }
-        // More than one round behind the first record would overwrite it.
+        // More than one round after the first record would overwrite it.
         let furthest = bounds.tail + self.ring();
         if !(bounds.tail..=furthest).contains(&bounds.sealed) {
             let expected = format_args!("{} to {furthest}", bounds.tail);

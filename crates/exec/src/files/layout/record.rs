@@ -308,7 +308,7 @@ impl RecordHead {
             ));
         }
         exactly("the place of a record", 8, wanted.place)?;
-        // Who writes data does not know this number, so no data can pass for a
+        // A client that writes data does not know this number, so no data can pass for a
         // record.
         if sector[16..32] != wanted.drawn {
             let found = sector[16..32].try_into().map(DefectValue::Drawn).expect("sixteen bytes");

@@ -184,7 +184,7 @@ impl NvramFile {
         self.file.believes(what)
     }
 
-    /// Returns true if the file hangs. Only who has no threads asks.
+    /// Returns true if the file hangs. Only an executor without threads asks.
     pub(crate) fn hangs(&self) -> bool {
         self.file.hangs()
     }

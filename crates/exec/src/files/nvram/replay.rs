@@ -235,7 +235,7 @@ impl NvramFile {
         place == self.bounds.seal && self.bounds.tail < place && place < self.bounds.sealed
     }
 
-    /// Reports whether a record behind a place says that what is there was durable.
+    /// Reports whether a record after a place says that what is there was durable.
     fn was_durable(&self, place: u64) -> io::Result<bool> {
         let mut view = RingView::default();
         for behind in place + 1..self.end().min(place + LOOKED_AT) {
@@ -288,7 +288,7 @@ impl NvramFile {
                 return Ok(said.map(|table| (table, next - place)));
             }
         }
-        // Behind a seal there may be nothing that could repeat it; it says nothing
+        // After a seal there may be nothing that could repeat it; it says nothing
         // anyway.
         let is_seal = place == self.bounds.seal && place < self.bounds.sealed;
         Ok(is_seal.then(|| (RecordTable::empty(place), self.bounds.sealed - place)))

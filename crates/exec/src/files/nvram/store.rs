@@ -1,9 +1,9 @@
 //! Keeps the NVRAM and the intents in their files.
 //!
-//! Steps take effect in the order of issue. Steps of one kind that wait one behind the other are made durable
+//! Steps take effect in the order of issue. Steps of one kind that wait one after the other are made durable
 //! together, by one sync. Intents can share one, since rows do not depend on each other and the changes of one
 //! row are in order. Commits can, since a crash leaves the first few of them. Intents are durable before a
-//! commit behind them begins, and the other way round.
+//! commit after them begins, and the other way round.
 
 use std::collections::VecDeque;
 use std::io;

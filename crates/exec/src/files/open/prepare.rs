@@ -25,7 +25,7 @@ use crate::nvram::RowSet;
 
 /// Has a device be none of an array that is overwritten, durably.
 pub(super) fn forget(os: &dyn OsInterface, file: &dyn OsFile, config: &FilesConfig, dev: usize) -> io::Result<()> {
-    // A block device cannot be shortened, so its label and all behind it are made
+    // A block device cannot be shortened, so its label and all after it are made
     // zeros.
     if os.is_block_device(&config.devices[dev].path) {
         let from = config.label_offset(dev);

@@ -189,7 +189,7 @@ fn make_good(
                 Ok(generation) => generations[dev] = generation,
                 Err(error) => *device = Err(error),
             }
-            // A member that is behind has missed writes that the marks do not tell.
+            // A member that is stale has missed writes that the marks do not tell.
             if let Ok(file) = device
                 && dev < config.members
                 && let Err(error) = check_follows(&**file, config, origin, dev, count)

@@ -98,7 +98,7 @@ pub(crate) fn open_replacement(
     let bytes = config.file_bytes(dev);
     let no_room = FilesError::io(path, "find room for all that it will hold");
     let (file, is_new) = match open_file(os, path)? {
-        // An empty file is a new one whose making was cut short.
+        // An empty file is a new one whose making was interrupted.
         Ok(file) if is_unfinished(&*file, path)? => (file, false),
         Ok(file) => {
             let identity = identity(&*file, path)?;

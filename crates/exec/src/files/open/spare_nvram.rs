@@ -53,7 +53,7 @@ pub(crate) fn open_spare(
 /// Returns true if a file is an NVRAM of the array's, or was to become one.
 fn is_own(file: &dyn OsFile, config: &FilesConfig, path: &Path) -> Result<bool, FilesError> {
     let length = length(file, path)?;
-    // A move that was cut short leaves an empty file, or one of zeros of the right
+    // A move that was interrupted leaves an empty file, or one of zeros of the right
     // length.
     if length == 0 {
         return Ok(true);

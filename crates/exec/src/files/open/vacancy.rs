@@ -179,7 +179,7 @@ fn check_zeros(
     Ok(())
 }
 
-/// Checks that a device that keeps its pages has them all. Behind them there must be a place for its label:
+/// Checks that a device that keeps its pages has them all. After them there must be a place for its label:
 /// zeros, an earlier label, or the end of its file.
 fn check_room(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
     let path = &config.devices[dev].path;

@@ -69,7 +69,7 @@ impl RecordingOs {
         self.lock().kept = operations;
     }
 
-    /// Takes the moments that were kept since the last call.
+    /// Takes the crash points that were recorded since the last call.
     pub fn take_moments(&self) -> Vec<CrashPoint> {
         std::mem::take(&mut self.lock().moments)
     }

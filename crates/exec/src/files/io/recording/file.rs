@@ -218,7 +218,7 @@ impl OsFile for RecordedFile {
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        // Before the cut: the part must fail again, whatever is done of it.
+        // Before the bytes are shortened: the part must fail again, whatever is done of it.
         if let Some(fault) = self.os.lock().take_lasting(self.inode, offset) {
             return Err(fault.errno().into());
         }

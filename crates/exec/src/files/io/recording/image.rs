@@ -81,7 +81,7 @@ impl FileImage {
 
     /// Returns a page that is no other's.
     fn page(&mut self, page: usize) -> &mut [u8; PAGE] {
-        // Copies a page only if a kept moment shares it.
+        // Copies a page only if a crash point shares it.
         Arc::make_mut(self.pages[page].get_or_insert_with(|| Arc::new([0; PAGE])))
     }
 }

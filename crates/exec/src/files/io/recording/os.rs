@@ -67,7 +67,7 @@ impl OsInterface for RecordingOs {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
         state.begin(false, true, OperationPosition::Path(path))?;
-        // A removed name comes back after a cut, until its folder is synced.
+        // A removed name comes back after a crash, until its folder is synced.
         state.disk.names.remove(path).map(|_| ()).ok_or_else(|| Errno::NOENT.into())
     }
 

@@ -41,7 +41,7 @@ pub(super) struct LastingFault {
     pub(super) fault: IoFault,
 }
 
-/// Is a kept moment: what a start after it could find.
+/// Is a crash point: it holds what a start after the crash could find.
 #[derive(Debug)]
 pub struct CrashPoint {
     /// Counts the operations before it.
@@ -83,7 +83,7 @@ pub(super) struct RecordingState {
     pub(super) moments: Vec<CrashPoint>,
     pub(super) syncs: BTreeMap<SyncPoint, u64>,
     pub(super) handles: u64,
-    /// Makes the random choices of kept moments from a number.
+    /// Makes the random choices of crash points from a number.
     pub(super) fork: ChanceFactory,
 }
 
@@ -154,7 +154,7 @@ impl RecordingOs {
 }
 
 impl RecordingState {
-    /// Begins an operation. A moment may be kept: before the operation, which is after the last one.
+    /// Begins an operation. A crash point may be recorded: before the operation, which is after the last one.
     pub(super) fn begin(&mut self, needs_room: bool, changes: bool, at: OperationPosition<'_>) -> io::Result<()> {
         if self.rarity > 0 && self.chance.below(self.rarity) == 0 {
             // An end of the process leaves all writes, so losses of power are drawn

@@ -75,7 +75,7 @@ impl SharedFile {
             },
             CommandPhase::Syncs(at) => {
                 let synced = self.file.sync_data(at);
-                // Recorded before anybody is answered: who asked for a sync must
+                // Recorded before anybody is answered: whoever asked for a sync must
                 // not succeed after this failure.
                 self.syncs.end(synced.is_ok());
                 CommandPhase::Ended(synced.map_err(failed))

@@ -73,7 +73,7 @@ struct InFlightCommand {
     done: u64,
     /// Counts how often its operation was put off.
     put_off: u8,
-    /// Is true if an operation failed, or was cut short, in which it was merged: it is asked for by itself.
+    /// Is true if an operation failed, or ended early, in which it was merged: it is asked for by itself.
     is_parted: bool,
 }
 
@@ -164,7 +164,7 @@ impl UringDevice {
         }
         match (operation, result) {
             (FileOp::Sync(_), synced) => {
-                // Recorded before anybody is answered: who asked for a sync must
+                // Recorded before anybody is answered: whoever asked for a sync must
                 // not succeed after this failure.
                 self.syncs.end(synced.is_ok());
                 self.finish(number, synced.map(drop).map_err(failed));
