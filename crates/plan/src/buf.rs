@@ -1,5 +1,4 @@
-//! Where a step takes bytes from and where it puts them. Policies see names of buffers, never
-//! bytes.
+//! Names the bytes that a step takes and puts. Policies see names of buffers, never bytes.
 
 use crate::{ByteList, FragId};
 
@@ -25,7 +24,7 @@ pub enum Buf {
     },
     /// A buffer of the operation, from [`Out::tmp`](crate::Out::tmp).
     Tmp {
-        /// Which of the operation's buffers.
+        /// Numbers the buffer among those of the operation.
         id: u8,
         /// Page in the buffer.
         page: u16,
@@ -53,7 +52,7 @@ impl NvSlot {
     /// Numbers the first slot of memory for the pages of [recent rows](Self::is_of_row); the others come before it.
     pub const FIRST_OF_ROWS: u32 = 3 << 30;
 
-    /// Whether it is a slot of memory, and not of the NVRAM.
+    /// Returns true if the slot is one of memory, and not of the NVRAM.
     pub const fn is_in_memory(self) -> bool {
         self.index >= Self::FIRST_IN_MEMORY
     }
@@ -64,8 +63,9 @@ impl NvSlot {
         self.index >= Self::FIRST_OF_ROWS
     }
 
-    /// Its place among the slots of its kind.
+    /// Returns the slot's place among the slots of its kind, from 0 on.
     pub const fn place(self) -> usize {
+        // Each kind of slot has a range of numbers of its own, so that a step names any of them in 32 bits.
         let first = match self.index {
             ..Self::FIRST_IN_MEMORY => 0,
             Self::FIRST_IN_MEMORY..Self::FIRST_OF_ROWS => Self::FIRST_IN_MEMORY,
@@ -75,20 +75,19 @@ impl NvSlot {
     }
 }
 
-/// What a slot of the NVRAM says of its bytes; durable in one piece with them. Its content is the
-/// controller's.
+/// Describes the bytes of a slot of the NVRAM; durable in one piece with them. The controller chooses its content.
 pub type Tag = [u8; 24];
 
-/// What is put into a slot of the NVRAM.
+/// Puts a tag, and up to a page of bytes, into a slot of the NVRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NvPut {
     /// A free slot.
     pub slot: NvSlot,
-    /// What it says.
+    /// Holds the tag, which becomes durable together with the bytes.
     pub tag: Tag,
     /// The bytes, from the beginning of a buffer; [`Buf::None`] if there are none.
     pub src: Buf,
-    /// How many, at most a page: what is put costs as many as it has.
+    /// Counts the bytes, at most a page. The NVRAM's journal stores so many and no more.
     pub len: u32,
 }
 
@@ -97,9 +96,9 @@ pub struct NvPut {
 pub struct NvHeld<'a> {
     /// The slot.
     pub slot: NvSlot,
-    /// What it says.
+    /// Holds the tag that was put with the bytes.
     pub tag: Tag,
-    /// Holds its bytes. That they are as many as what it says takes is for the controller to see.
+    /// Holds the slot's bytes. The controller checks that there are as many as the tag promises.
     pub bytes: &'a [u8],
     /// Tells that its bytes are damaged and nobody knows what they were. What it says is right.
     pub is_damaged: bool,
@@ -133,11 +132,11 @@ impl NvPut {
 /// in one with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Where.
+    /// Names the buffer.
     pub buf: Buf,
     /// The first byte.
     pub offset: u32,
-    /// How many.
+    /// Counts the bytes.
     pub len: u32,
 }
 
@@ -146,6 +145,6 @@ pub struct Span {
 pub struct Sectors {
     /// First sector in the page.
     pub first: u8,
-    /// How many, at least 1.
+    /// Counts the sectors, at least 1.
     pub count: u8,
 }

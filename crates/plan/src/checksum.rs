@@ -11,6 +11,8 @@ pub struct PageChecksum(NonZeroU32);
 impl PageChecksum {
     /// Returns the checksum of bytes with this CRC-32C.
     pub const fn of_crc(crc: u32) -> Self {
+        // A table entry of 0 means "unknown", so a CRC of 0 is stored as 1. Bytes with either CRC then pass for
+        // each other, which costs one of 2³² values.
         match NonZeroU32::new(crc) {
             Some(crc) => Self(crc),
             None => Self(NonZeroU32::MIN),
@@ -68,6 +70,7 @@ impl PageChecksums {
 
     /// Keeps the checksum of what is written to a page, or that it is not known. Pages outside of the table are ignored.
     pub fn keep(&mut self, page: u64, checksum: Option<PageChecksum>) {
+        // Pages outside of the table are the cache's log, which has checksums of its own in its pages.
         if let Some(index) = self.index(page) {
             self.numbers[index] = checksum.map_or(0, PageChecksum::get);
         }
@@ -75,7 +78,8 @@ impl PageChecksums {
 
     /// Forgets all checksums: another device may stand in the place of the one that was written.
     pub fn clear(&mut self) {
-        // Others than those that are kept again take no memory.
+        // A fresh vector of zeros takes no memory until an entry is written. Overwriting the old one would touch
+        // all of it.
         self.numbers = vec![0; self.numbers.len()];
     }
 }

@@ -1,8 +1,13 @@
-//! Who may touch a row while others do: claims, and the table that serialises those that conflict.
+//! Serialises operations that touch the same rows: claims, and the table of those that are held or wait.
+//!
+//! Invariants:
+//! * Claims on one stripe are granted in the order in which they came, as far as they conflict.
+//! * An operation makes all its claims at once, so no two operations wait for each other.
+//! * A claim is narrowed, never widened: widening could make two holders wait for each other.
 
 use crate::{ColumnSet, Nanos, OpId, Stripe};
 
-/// What an operation touches of one stripe.
+/// Lists the rows and columns of one stripe that an operation reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// The stripe.
@@ -18,7 +23,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether the two may not be held together: their rows overlap, and one writes what the other
+    /// Returns true if the two claims may not be held together: their rows overlap, and one writes a column that
+    /// the other
     /// reads or writes.
     #[inline]
     pub const fn conflicts(&self, other: &Self) -> bool {
@@ -30,7 +36,7 @@ impl Claim {
 }
 
 impl Claim {
-    /// Whether what is claimed is part of what `other` claims.
+    /// Returns true if this claim is part of `other`.
     pub const fn is_within(&self, other: &Self) -> bool {
         self.stripe.0 == other.stripe.0
             && self.first >= other.first
@@ -84,7 +90,7 @@ impl Class {
 pub struct ClaimWait {
     /// Claims made.
     pub claims: u64,
-    /// Those that did not hold at once.
+    /// Counts the claims that had to wait.
     pub waited: u64,
     /// Sum of the waits.
     pub total: Nanos,
@@ -151,6 +157,8 @@ impl ClaimTable {
         self.claims += 1;
         let queue = self.line(claim.stripe);
         debug_assert!(queue.iter().all(|entry| !entry.is_of(op, claim.stripe)), "{op:?} has a claim already");
+        // Waiting claims count as well as held ones. Otherwise a stream of reads could keep a write waiting for
+        // ever.
         let blockers = queue.iter().filter(|entry| entry.claim.conflicts(&claim)).count() as u32;
         queue.push(Entry { op, claim, class, since: now, blockers });
         let wait = &mut self.waits[class as usize];
@@ -172,6 +180,8 @@ impl ClaimTable {
         let queue = self.line(claim.stripe);
         let at = queue.iter().position(|entry| entry.is_of(behind, claim.stripe)).expect("that one has a claim") + 1;
         for later in queue[at..].iter_mut().filter(|later| later.claim.conflicts(&claim)) {
+            // Letting the new claim pass a holder would break the order of the stripe: the holder may have planned
+            // already.
             assert!(later.blockers > 0, "{:?} holds what {op:?} would have to wait for", later.op);
             later.blockers += 1;
         }
@@ -210,6 +220,7 @@ impl ClaimTable {
         let at = queue.iter().position(|entry| entry.is_of(op, to.stripe)).expect("the operation has a claim");
         let from = std::mem::replace(&mut queue[at].claim, to);
         assert!(queue[at].blockers == 0 && to.is_within(&from), "{op:?} holds {from:?}, not {to:?}");
+        // Giving back all and claiming anew would put the operation behind those that came meanwhile.
         for entry in &mut queue[at + 1..] {
             if entry.claim.conflicts(&from) && !entry.claim.conflicts(&to) {
                 entry.unblock(now, &mut self.waits, &mut granted);
@@ -230,9 +241,12 @@ impl ClaimTable {
         }
         let mut together = vec![at];
         for (index, entry) in queue.iter().enumerate().skip(at + 1) {
+            // A claim that holds already has begun its own plan, and needs nobody to carry it out.
             if entry.blockers == 0 || entry.claim.stripe != stripe {
                 continue;
             }
+            // The claim may wait for `op` and for taken ones alone. Waiting for anybody else would mean that it
+            // overtakes.
             let before = together.iter().filter(|&&before| queue[before].claim.conflicts(&entry.claim)).count();
             if before == entry.blockers as usize && taken(entry.op) {
                 together.push(index);
@@ -250,7 +264,7 @@ impl ClaimTable {
     fn grow(&mut self) {
         let lines = (2 * self.lines.len()).max(64);
         let before = std::mem::replace(&mut self.lines, std::iter::repeat_with(Vec::new).take(lines).collect());
-        // Those of a stripe keep their order.
+        // Claims of one stripe keep their order, since each goes to the same line as before.
         for entry in before.into_iter().flatten() {
             self.line(entry.claim.stripe).push(entry);
         }
@@ -261,7 +275,7 @@ impl ClaimTable {
         self.claims
     }
 
-    /// Whether nothing is claimed.
+    /// Returns true if nothing is claimed.
     pub const fn is_empty(&self) -> bool {
         self.claims == 0
     }

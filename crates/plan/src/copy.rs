@@ -1,4 +1,4 @@
-//! How the copying of a member to its successor ends.
+//! Tells how the copying of a member to its successor ends.
 
 use crate::BadPage;
 

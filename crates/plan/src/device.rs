@@ -1,4 +1,4 @@
-//! Where bytes lie: devices, extents of pages on them, parity rows.
+//! Names the places of bytes: devices, extents of pages on them, stripes and parity rows.
 
 use std::fmt;
 
@@ -33,6 +33,7 @@ impl Ext {
     #[inline]
     pub const fn new(dev: Dev, first: u64, pages: u16) -> Self {
         debug_assert!(first < Self::MAX_DEVICE_PAGES && pages > 0);
+        // Plans hold tables of steps: packing an extent into 8 bytes keeps a step at 48.
         Self((dev.0 as u64) << 56 | (pages as u64) << 40 | first)
     }
 
@@ -48,7 +49,7 @@ impl Ext {
         self.0 & (Self::MAX_DEVICE_PAGES - 1)
     }
 
-    /// How many pages.
+    /// Returns the number of pages.
     #[inline]
     pub const fn pages(self) -> u16 {
         (self.0 >> 40) as u16
@@ -100,7 +101,7 @@ impl Column {
 pub struct Rows {
     /// The first row.
     pub first: Row,
-    /// How many rows.
+    /// Counts the rows.
     pub count: u32,
 }
 
@@ -123,14 +124,14 @@ impl Rows {
         Row(self.first.0 + self.count as u64)
     }
 
-    /// Whether `row` is one of them.
+    /// Returns true if `row` is one of them.
     #[inline]
     pub const fn contains(self, row: Row) -> bool {
         row.0 >= self.first.0 && row.0 < self.end().0
     }
 }
 
-/// How much a device is asked to collect.
+/// Limits the garbage that a device is asked to collect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
     /// Each unit of it up to so many blocks.
@@ -139,10 +140,10 @@ pub enum Quota {
     Watermark,
 }
 
-/// What happened to a device, as the executor saw it.
+/// Tells a controller of a change of a device, as the executor saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceChange {
-    /// It answers no more. Its content must not be trusted even if it answers again.
+    /// Tells that the device no longer answers. Its content must not be trusted even if it answers again.
     Failed,
     /// A device stands in its place: another one, or the same one again. Nothing is known of what
     /// it holds.

@@ -22,8 +22,9 @@ pub trait Controller {
         DevSet::EMPTY
     }
 
-    /// What it relies on that a start without the NVRAM would have to know. Nothing of that is relied on before
-    /// the NVRAM or intents are changed once more.
+    /// Returns the facts that a start without the NVRAM would have to know. The controller relies on none of them
+    /// before the
+    /// next change of NVRAM or intents, so an executor has that long to make them durable elsewhere.
     fn condition(&self) -> Condition {
         Condition::default()
     }
@@ -80,35 +81,34 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
 pub struct HostRequest {
     /// The caller's name for it.
     pub tag: u64,
-    /// What is asked.
+    /// Names the kind of request.
     pub op: HostOp,
     /// First byte.
     pub offset: u64,
     /// Bytes; 0 for a flush.
     pub len: u64,
-    /// For writes: durable when acknowledged.
+    /// Is true of a write that must be durable when it is acknowledged.
     pub fua: bool,
 }
 
-/// What became of a request.
+/// Tells the host of a request's end, or of the end of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostNotice {
-    /// It is answered.
+    /// Tells that the request is answered.
     Acked {
-        /// Which.
+        /// Holds the caller's tag of the request.
         tag: u64,
-        /// Whether it was served; if not, nothing is known of the range's content beyond its being
-        /// old or new sector by sector.
+        /// Is true if the request was served. If it failed, each sector of its range holds old or new content.
         ok: bool,
     },
     /// Nothing uses its bytes any more.
     Released {
-        /// Which.
+        /// Holds the caller's tag of the request.
         tag: u64,
     },
     /// The clean stop that was ordered is reached.
     Clean,
-    /// What was acknowledged before [`Control::Drain`] was last ordered is written back.
+    /// Tells that the data acknowledged before the last [`Control::Drain`] is written back.
     Drained,
     /// Tells that the rows were compared that were last [ordered](Control::Scrub) to be.
     Scrubbed(ScrubTally),
@@ -150,7 +150,7 @@ struct FragState {
     request: u32,
     /// Tells that it has several stripes, of a longer request.
     is_wide: bool,
-    /// Where its bytes begin in the request's.
+    /// Counts the bytes of the request before the fragment's first.
     offset: u64,
     pages: u16,
     /// Operations that may use its bytes.
@@ -227,6 +227,7 @@ impl<C: Controller> Engine<C> {
         }
         let unsplit = if flush { 0 } else { asked.len };
         let request = Request { asked, unsplit, pages: 0, frags: 0, ok: true, acked: false };
+        // Long requests share the depth only while there are others: a lone copy should keep the devices busy.
         if !request.is_long() {
             self.alone = 0;
         }
@@ -253,6 +254,8 @@ impl<C: Controller> Engine<C> {
     /// those in flight on a device that failed, before its replacement is told.
     pub fn device(&mut self, now: Nanos, dev: Dev, change: DeviceChange) {
         self.out.now = now;
+        // A step that failed on the old device says nothing of the new one, so its failure must not count against
+        // that.
         if change == DeviceChange::Replaced {
             self.out.replaced(dev);
         }
@@ -275,7 +278,7 @@ impl<C: Controller> Engine<C> {
         self.pump();
     }
 
-    /// When the next timer is due.
+    /// Returns the time at which the next timer is due.
     #[inline]
     pub const fn next_timer(&self) -> Option<Nanos> {
         self.out.next_timer
@@ -298,7 +301,7 @@ impl<C: Controller> Engine<C> {
         self.out.ready.pop_front()
     }
 
-    /// What a step is.
+    /// Returns the step that an issue names.
     #[inline]
     pub fn step(&self, issue: Issue) -> &Step {
         self.out.get(issue)
@@ -381,7 +384,7 @@ impl<C: Controller> Engine<C> {
         self.pump();
     }
 
-    /// What became of requests, in order.
+    /// Takes the next notice, in the order in which requests ended.
     #[inline]
     pub fn next_notice(&mut self) -> Option<HostNotice> {
         self.notices.pop_front()
@@ -392,7 +395,7 @@ impl<C: Controller> Engine<C> {
         self.out.reports.pop_front()
     }
 
-    /// How far this life has come.
+    /// Returns the progress of this life: starting, ready or refused.
     pub fn status(&self) -> Status {
         self.out.status.unwrap_or(Status::Starting)
     }
@@ -412,12 +415,12 @@ impl<C: Controller> Engine<C> {
         self.controller.checksums_mut()
     }
 
-    /// How requests are split.
+    /// Returns the sizes by which requests are split.
     pub const fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Whether no request, operation or step is under way.
+    /// Returns true if no request, operation or step is in flight.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty()
             && self.parked.is_empty()
@@ -430,15 +433,20 @@ impl<C: Controller> Engine<C> {
         let mut turns = 0_u32;
         loop {
             turns += 1;
+            // A controller that asks for `again` from within `Granted` without progress would never return.
             debug_assert!(turns < 1_000_000, "the controller goes round in circles:\n{:?}", self.out);
+            // Operations opened by the last event are counted before acknowledgements, which may free the fragment
+            // they use.
             self.count_ops();
             while let Some((frag, pages, ok)) = self.out.acks.pop_front() {
                 self.ack(frag, pages, ok);
             }
             let Some(pending) = self.out.queue.pop_front() else {
+                // An order's end is told once no event is left, after the requests that ended before it.
                 if self.out.clean | self.out.drained | self.out.scrubbed.is_some() | self.out.copied.is_some() {
                     self.tell_of_orders();
                 }
+                // Requests are admitted one at a time, and last: what is in flight goes before what is new.
                 if self.admit() {
                     continue;
                 }
@@ -468,7 +476,7 @@ impl<C: Controller> Engine<C> {
         }
     }
 
-    /// What was ordered has come about.
+    /// Notifies the host of orders that were carried out.
     #[cold]
     fn tell_of_orders(&mut self) {
         if std::mem::take(&mut self.out.clean) {
@@ -502,6 +510,7 @@ impl<C: Controller> Engine<C> {
             self.answer(id);
             return true;
         }
+        // The depth bounds fragments, not requests: one request of a gigabyte would else fill every queue at once.
         let outstanding = self.frags.len() - self.free_frags.len();
         if self.status() != Status::Ready || outstanding >= self.depth {
             return false;
@@ -516,7 +525,9 @@ impl<C: Controller> Engine<C> {
         } else {
             self.shape.piece(asked.op, asked.offset + (asked.len - request.unsplit), request.unsplit)
         };
-        // Others keep to the order of submission.
+        // Requests of one stripe go on in the order of submission. A wide fragment waits apart, since it would keep
+        // many
+        // stripes from them.
         let is_wide = request.is_long() && self.shape.is_wide(piece.pages);
         if is_wide && self.wide_frags >= WIDE_AT_ONCE {
             self.waiting.pop_front();
@@ -527,6 +538,8 @@ impl<C: Controller> Engine<C> {
         request.unsplit -= piece.bytes;
         if request.unsplit == 0 {
             self.waiting.pop_front();
+        // A long request goes to the end of the line after each MiB, so that short ones behind it wait for one turn
+        // alone.
         } else if (offset + piece.bytes) / TURN_BYTES > offset / TURN_BYTES {
             self.waiting.rotate_left(1);
         }
@@ -611,7 +624,7 @@ impl<C: Controller> Engine<C> {
     fn try_release(&mut self, frag: FragId) {
         let state = &mut self.frags[frag.index()];
         if state.pages == 0 && state.ops == 0 {
-            // Not free twice.
+            // A fragment is freed once: the count of operations marks it until it is used again.
             state.ops = u32::MAX;
             let (id, is_wide) = (state.request, state.is_wide);
             self.free_frags.push(frag);
@@ -636,6 +649,7 @@ impl<C: Controller> Engine<C> {
             self.notices.push_back(HostNotice::Acked { tag, ok: request.ok });
         }
         if request.frags == 0 {
+            // The buffers are released only now: operations that are left may write from them after the answer.
             self.notices.push_back(HostNotice::Released { tag });
             self.free_requests.push(id);
         }

@@ -1,11 +1,11 @@
-//! What a controller is told.
+//! Lists the events that a controller is told.
 
 use crate::{
     BadPage, Buf, CopyEnd, Dev, DevSet, DeviceChange, FragId, NvHeld, OpId, Rows, ScrubOrder, Sectors, StepNo,
     StepOutcome, StepSet, TimerId,
 };
 
-/// What a host asks of a block device that destage serves.
+/// Names the requests that a host makes of a block device that destage serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HostOp {
     /// Read a range.
@@ -27,9 +27,9 @@ pub enum HostOp {
 /// of one page. A discard, or zeros that may be unmapped, can also be several whole stripes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frag {
-    /// Its name.
+    /// Names the fragment until it is acknowledged and its operations are done.
     pub id: FragId,
-    /// What is asked.
+    /// Names the kind of request.
     pub op: HostOp,
     /// A write that is durable when acknowledged.
     pub fua: bool,
@@ -53,7 +53,7 @@ impl Frag {
     }
 }
 
-/// What is left of an earlier life of the array: nothing, if it was just made, of zeros.
+/// Describes the remains of an earlier life of the array. There are none of an array of zeros that was just made.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
     /// The slots of the NVRAM that are in use.
@@ -70,16 +70,16 @@ pub struct Start<'a> {
     pub unwritable: &'a [BadPage],
 }
 
-/// What an array's controller relies on that its members do not say themselves.
+/// Summarises the facts that an array's controller relies on and that its members do not note themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
     /// Members that are lost or not filled.
     pub unfilled: DevSet,
-    /// Whether pages of the array are lost for good, and known to be.
+    /// Is true if pages of the array are lost for good, and known to be.
     pub losses: bool,
 }
 
-/// What may be ordered from outside.
+/// Lists the orders that a controller takes from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Write everything back and leave no intent open, so that the next start is a clean one. Ends
@@ -105,7 +105,7 @@ pub enum Control {
     Settle,
 }
 
-/// What a controller is told.
+/// Tells a controller what has happened. Events come one at a time, in order.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// The first event of a life. The controller recovers, then says
@@ -122,9 +122,9 @@ pub enum Event<'a> {
     StepDone {
         /// Whose.
         op: OpId,
-        /// Which.
+        /// Names the step.
         step: StepNo,
-        /// How.
+        /// Tells how the step ended.
         outcome: StepOutcome,
     },
     /// The [first phase](crate::Out::phase) of the operation is done, and the operation is not.
@@ -134,7 +134,7 @@ pub enum Event<'a> {
     /// the steps for done with [`Out::forgive`](crate::Out::forgive), or gives up with
     /// [`Out::abandon`](crate::Out::abandon).
     OpStuck {
-        /// Which operation.
+        /// Names the operation.
         op: OpId,
         /// The steps that failed.
         failed: StepSet,
@@ -148,19 +148,19 @@ pub enum Event<'a> {
     Timer(TimerId),
     /// Something happened to a device.
     Device {
-        /// Which.
+        /// Names the device.
         dev: Dev,
-        /// What.
+        /// Tells what happened to it.
         change: DeviceChange,
     },
     /// A device begins or ends a collection of garbage: what it is asked for meanwhile may wait. Only
     /// [collectors](Start::collectors) need to tell.
     DeviceGc {
-        /// Which.
+        /// Names the device.
         dev: Dev,
         /// The part of it that collects, while the others go on.
         unit: u16,
-        /// Whether it begins.
+        /// Is true if the collection begins.
         on: bool,
         /// Blocks that the collection reclaims; 0 if the device does not tell.
         blocks: u32,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{Ext, HostOp, Sectors};
 
-/// What decides how requests are split.
+/// Describes the sizes by which requests are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     page_shift: u32,
@@ -97,7 +97,10 @@ impl Shape {
         pages as u64 > self.stripe_pages
     }
 
-    /// Whether a range can be served: made of whole sectors, and inside.
+    /// Checks that a range is made of whole sectors and lies inside the array.
+    ///
+    /// # Errors
+    /// If it begins or ends within a sector, or ends beyond the last byte.
     pub fn check(&self, offset: u64, len: u64) -> Result<(), RangeError> {
         if (offset | len) & (self.sector_bytes() - 1) != 0 {
             return Err(RangeError::Misaligned { sector_bytes: self.sector_bytes() });
@@ -122,6 +125,7 @@ impl Shape {
         let page_bytes = self.page_bytes();
         let page = offset >> self.page_shift;
         let head = offset & (page_bytes - 1);
+        // A part of a page is a fragment of its own, because it needs the page's old bytes first.
         if head != 0 || len < page_bytes {
             let bytes = (page_bytes - head).min(len);
             let sectors =
@@ -130,6 +134,7 @@ impl Shape {
         }
         let left = self.stripe_pages - page % self.stripe_pages;
         let whole = len >> self.page_shift;
+        // Only a run that begins at a stripe's first page is trimmed whole: parity rows need all their columns.
         let pages = if whole > left && left == self.stripe_pages {
             self.several_stripes(op, whole).unwrap_or(left.min(self.max_pages))
         } else {
@@ -154,7 +159,7 @@ impl Shape {
     }
 }
 
-/// What is cut off a request next, before the engine makes a [`Frag`](crate::Frag) of it.
+/// Describes the next piece of a request, before the engine makes a [`Frag`](crate::Frag) of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// First page.
@@ -165,19 +170,19 @@ pub struct Piece {
     pub sectors: Option<Sectors>,
     /// Bytes of the request that the piece covers.
     pub bytes: u64,
-    /// Whether there is anything to do.
+    /// Is true if the piece must be served; a discard ignores pages that it covers in part.
     pub serve: bool,
 }
 
 /// Why a request cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeError {
-    /// It begins or ends inside a sector.
+    /// Tells that the range begins or ends inside a sector.
     Misaligned {
         /// Bytes of a sector.
         sector_bytes: u64,
     },
-    /// It ends behind the last byte.
+    /// Tells that the range ends beyond the last byte.
     Beyond {
         /// Bytes that there are.
         bytes: u64,

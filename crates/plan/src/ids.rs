@@ -46,14 +46,14 @@ impl FragId {
     }
 }
 
-/// Who is waiting for a timer.
+/// Names the layer that waits for a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerOwner {
     /// The array.
     Array,
-    /// What stands on it.
+    /// Is the cache on the array.
     Above,
-    /// What stands around both.
+    /// Is a layer around both.
     Around,
 }
 
@@ -62,6 +62,6 @@ pub enum TimerOwner {
 pub struct TimerId {
     /// Whose it is.
     pub owner: TimerOwner,
-    /// Which of its owner's.
+    /// Numbers the timer among its owner's.
     pub number: u32,
 }

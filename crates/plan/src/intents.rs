@@ -1,14 +1,18 @@
-//! Which rows may be inconsistent: the bookkeeping behind [`Step::Intent`](crate::Step::Intent),
-//! one for every controller.
+//! Keeps account of the rows that may be inconsistent, for [`Step::Intent`](crate::Step::Intent) of every
+//! controller.
 //!
-//! A row's intent is set, durably, before an operation changes it. It may be cleared when no
-//! operation is at work on the row and a flush of all members *began* after the last one had ended:
-//! before that, a cut may still take away any part of what was written.
+//! Invariants:
+//! * A row's intent is durable before an operation changes the row.
+//! * An intent is cleared only after a flush of all members that *began* after the last operation on the row had
+//!   ended.
+//!   A power failure before that may still take away any part of the writes.
+//! * A cleared row is forgotten before the clear is issued. An operation that comes meanwhile sets its own intent,
+//!   and the
+//!   two steps take effect in that order.
 //!
-//! A row that may be cleared need not be. As long as its intent is kept, an operation on it has
-//! none to set, so that a row that is written and flushed again and again costs no step each time.
-//! What is cleared is forgotten at once: an operation that comes while the clear is under way knows
-//! of no intent, and sets its own, which takes effect after the clear.
+//! A clearable row may keep its intent. Then an operation on it has none to set, so that a row that is written and
+//! flushed
+//! again and again costs no step each time.
 
 use std::collections::VecDeque;
 
@@ -58,6 +62,8 @@ impl Intents {
             let state = self.rows.entry(row).or_default();
             state.active += 1;
             self.kept -= usize::from(std::mem::take(&mut state.clearable));
+            // An intent that another operation has issued may not be durable yet, so only one that has ended
+            // counts.
             set &= state.set;
         }
         self.active += u64::from(rows.count);
@@ -70,6 +76,8 @@ impl Intents {
         for row in rows.iter() {
             let state = self.rows.get_mut(&row).expect("the row was begun");
             state.active -= 1;
+            // A flush in flight began before this end and need not cover the writes, so the row waits for a later
+            // one.
             state.ended = self.generation;
             state.set |= set;
             if state.active == 0 {
@@ -88,6 +96,7 @@ impl Intents {
     /// The flush of `generation` is done: rows that are consistent on stable storage now may be
     /// cleared, but for those that are `held` until they are begun anew or [let go](Self::let_go).
     pub fn flushed(&mut self, generation: u64, held: impl Fn(Row) -> bool) {
+        // Entries are in the order of generations, so the first that is too new ends the search.
         while let Some(&(row, ended)) = self.ended.front().filter(|entry| entry.1 < generation) {
             self.ended.pop_front();
             if let Some(state) = self.rows.get_mut(&row)
@@ -101,6 +110,7 @@ impl Intents {
                 self.clearable.push_back((row, ended));
             }
         }
+        // Stale entries stay until they are many: searching the queue for each one would cost a pass per write.
         if self.clearable.len() > 64 + 2 * self.kept {
             self.clearable.retain(|entry| is_current(&self.rows, *entry));
         }
@@ -136,6 +146,8 @@ impl Intents {
                 continue;
             }
             let row = entry.0;
+            // Forgetting comes before the clear is issued, so that an operation that comes meanwhile sets its own
+            // intent.
             self.rows.remove(&row);
             self.kept -= 1;
             match cleared.last_mut() {
@@ -149,21 +161,22 @@ impl Intents {
     pub fn let_go(&mut self, row: Row) {
         if let Some(state) = self.rows.get_mut(&row).filter(|state| state.active == 0 && !state.clearable) {
             state.ended = self.generation;
+            // The record that let the row go may not be durable, so only a flush that begins later may clear it.
             self.ended.push_back((row, self.generation));
         }
     }
 
-    /// Whether a row's intent is open.
+    /// Returns true if the row's intent is open.
     pub fn contains(&self, row: Row) -> bool {
         self.rows.contains_key(&row)
     }
 
-    /// Whether an operation is at work on the row.
+    /// Returns true if an operation is at work on the row.
     pub fn is_active(&self, row: Row) -> bool {
         self.rows.get(&row).is_some_and(|state| state.active > 0)
     }
 
-    /// Whether no operation is at work on a row, and a flush would clear nothing: what is open is
+    /// Returns true if no operation is at work on a row, and a flush would clear nothing: the open intents are
     /// held.
     pub fn is_at_rest(&self) -> bool {
         self.active == 0 && !self.has_idle()
@@ -179,18 +192,18 @@ impl Intents {
         self.rows.len()
     }
 
-    /// Whether no intent is open.
+    /// Returns true if no intent is open.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Whether there are rows that can be cleared, at once or after a flush.
+    /// Returns true if there are rows whose intents can be cleared, at once or after a flush.
     pub fn has_idle(&self) -> bool {
         self.kept > 0 || !self.ended.is_empty()
     }
 }
 
-/// Whether nothing has happened to a row since it could be cleared.
+/// Returns true if nothing has happened to a row since it could be cleared.
 fn is_current(rows: &HashMap<Row, State, FixedState>, (row, ended): (Row, u64)) -> bool {
     rows.get(&row).is_some_and(|state| state.clearable && state.ended == ended)
 }

@@ -1,4 +1,4 @@
-//! What a controller keeps with an operation for its steps to name, and what these have read for it.
+//! Keeps data with an operation for its steps to name, and the bytes that steps have read.
 
 use crate::lists::{KEPT, Lists};
 use crate::{Buf, ByteList, Issue, List, NvPut, NvSlot, OpId, Out, PutList, RowList, Rows, Span, SpanList, StepNo};
@@ -38,9 +38,11 @@ impl Out {
         RowList::keep(&mut lists.rows, rows.iter().copied())
     }
 
-    /// What a step has read for the controller, when that is [told](Self::step_notify) that it is
-    /// done, and as long as the operation's present plan; nothing if it is another step or not
-    /// done.
+    /// Returns the bytes that a step has read for the controller.
+    ///
+    /// They are there from the moment the controller is [told](Self::step_notify) that the step is done, as long as
+    /// the
+    /// operation's present plan. Empty for any other step.
     pub fn read_bytes(&self, op: OpId, step: StepNo) -> &[u8] {
         let lists = self.lists(op);
         lists.reads.iter().find(|read| read.0 == step).map_or(&[], |read| read.1.of(&lists.read))
@@ -73,7 +75,7 @@ impl Out {
         list.of(&self.lists(op).rows)
     }
 
-    /// Those that few plans need.
+    /// Returns the operation's lists, and marks those as used that few plans need.
     fn more_lists(&mut self, op: OpId) -> &mut Lists {
         let lists = self.lists_mut(op);
         lists.more = true;

@@ -1,8 +1,10 @@
-//! What every other crate stands on: units, the kinds of request, how a request is
-//! split into page accesses, policies and their parameters as a user writes them ([`PolicySpec`],
-//! [`Params`]); and the plans of the host-side caches, which simulator, real devices and crash
-//! harness share: a [`Controller`] is told [`Event`]s and answers with operations made of
-//! [`Step`]s, an [`Engine`] orders them, an executor carries them out.
+//! Defines the types that every other crate uses.
+//!
+//! * Units, kinds of request, and how a request is split into page accesses.
+//! * Policies and their parameters as a user writes them ([`PolicySpec`], [`Params`]).
+//! * Plans of the host-side caches, which simulator, real devices and crash harness share. A [`Controller`] is told
+//!   [`Event`]s and answers with operations made of [`Step`]s, an [`Engine`] orders them, and an executor carries
+//! them out.
 
 // What all crates speak.
 pub mod names; // names as people write them

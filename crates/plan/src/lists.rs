@@ -1,5 +1,4 @@
-//! What the steps of an operation name and is too long for them: lists that are kept with the
-//! operation, and what steps have read for the controller.
+//! Holds the lists that the steps of an operation name, and the bytes that steps have read for the controller.
 
 use crate::{Buf, ByteList, NvPut, Rows, Span, StepNo};
 
@@ -8,12 +7,14 @@ use crate::{Buf, ByteList, NvPut, Rows, Span, StepNo};
 pub(crate) struct Lists {
     pub(crate) bufs: Vec<Buf>,
     pub(crate) rows: Vec<Rows>,
-    /// Whether the others may have entries, or one of these is long: most plans need none, and are to be cleared quickly.
+    /// Is true if one of the fields below may have entries, or one above is long. Most plans need none of them and
+    /// are to be
+    /// cleared quickly.
     pub(crate) more: bool,
     pub(crate) puts: Vec<NvPut>,
     pub(crate) spans: Vec<Span>,
     pub(crate) bytes: Vec<u8>,
-    /// What steps have read for the controller, and where it is.
+    /// Holds the bytes that steps have read for the controller, one read after the other.
     pub(crate) read: Vec<u8>,
     pub(crate) reads: Vec<(StepNo, ByteList)>,
 }

@@ -5,7 +5,7 @@
 pub struct PageRange {
     /// The first.
     pub first: u64,
-    /// How many.
+    /// Counts the pages.
     pub pages: u64,
 }
 
@@ -18,7 +18,7 @@ impl PageRange {
         self.first.saturating_add(self.pages)
     }
 
-    /// Whether a page is one of these.
+    /// Returns true if the page lies in the range.
     pub const fn contains(self, page: u64) -> bool {
         self.first <= page && page < self.end()
     }
@@ -36,7 +36,7 @@ impl PageRange {
     }
 }
 
-/// What is lost, as far as a refusal names it: the first ranges, and how much there is in all.
+/// Summarises lost pages for a refusal: the first ranges, and how much there is in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostPages {
     named: [PageRange; Self::NAMED],

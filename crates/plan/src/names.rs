@@ -4,11 +4,12 @@
 /// Changes that a name may need to be taken for another one in a suggestion.
 const CLOSE: usize = 3;
 
-/// Whether two names have the same letters and digits; hyphens, underscores and case do not count.
+/// Returns true if two names have the same letters and digits. Hyphens, underscores and case do not count.
 pub fn is_alike(one: &str, other: &str) -> bool {
     let letters = |text: &str| -> Vec<char> {
         text.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
     };
+    // Most names are written exactly, so the comparison without allocation comes first.
     one == other || letters(one) == letters(other)
 }
 
@@ -25,12 +26,14 @@ pub fn called<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'
 /// letters, and fewer than half of the name's, have to be changed.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let small = name.to_ascii_lowercase();
+    // A short name is near to almost anything: fewer than half of the letters may change.
     let most = CLOSE.min(name.chars().count().saturating_sub(1) / 2);
     known.map(|other| (distance(other, &small), other)).min().filter(|&(d, _)| d <= most).map(|(_, other)| other)
 }
 
-/// How many letters must be changed, added, taken away or exchanged with the next one to make one
-/// name of the other.
+/// Counts the letters that must be changed, added, removed or exchanged with the next one to make one name of the
+/// other
+/// (the optimal string alignment distance).
 pub fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];

@@ -1,4 +1,4 @@
-//! Which slots of the NVRAM, or of memory, are in use.
+//! Keeps account of the slots of the NVRAM, or of memory, that are in use.
 
 use crate::NvSlot;
 
@@ -21,7 +21,7 @@ impl NvSlots {
         Self { first: 0, slots, free: Vec::new(), generations: Vec::new(), used: Vec::new() }
     }
 
-    /// As many slots of [memory](NvSlot::is_in_memory).
+    /// Creates as many free slots of [memory](NvSlot::is_in_memory).
     pub const fn in_memory(slots: u32) -> Self {
         let mut all = Self::new(slots);
         all.first = NvSlot::FIRST_IN_MEMORY;
@@ -45,7 +45,7 @@ impl NvSlots {
         if let Some(at) = self.free.iter().position(|free| *free == slot.index) {
             self.free.remove(at);
         }
-        // The lowest is to be taken first.
+        // Slots that were never used go below the others, so that the lowest is taken first, as in a new array.
         let between = self.used.len() as u32..slot.index;
         self.free.splice(0..0, between.rev());
         if self.used.len() <= index {
@@ -70,6 +70,7 @@ impl NvSlots {
         };
         self.used[index as usize] = true;
         let generation = &mut self.generations[index as usize];
+        // A step that still names the slot's earlier use is then found out, instead of reading what came after.
         *generation = generation.wrapping_add(1);
         Some(NvSlot { index: self.first + index, generation: *generation })
     }
@@ -78,6 +79,8 @@ impl NvSlots {
     pub fn free(&mut self, slot: NvSlot) {
         let index = slot.index - self.first;
         let (used, generation) = (&mut self.used[index as usize], self.generations[index as usize]);
+        // Freeing twice would hand one slot to two pages, and the second put would destroy the only copy of the
+        // first.
         assert!(*used && generation == slot.generation, "{slot:?} is not in use");
         *used = false;
         self.free.push(index);

@@ -1,4 +1,10 @@
-//! Operations and what a controller says of them.
+//! Holds operations, and takes a controller's decisions about them.
+//!
+//! Invariants:
+//! * A step is issued once, after all steps that it waits for are done.
+//! * An operation ends once it is closed, all its steps are done and none is in flight.
+//! * A controller plans anew only when nothing of the operation is in flight, so no buffer is written under a new
+//!   plan.
 
 mod meddle;
 
@@ -17,11 +23,11 @@ pub use meddle::Planned;
 pub struct Issue {
     /// Whose.
     pub op: OpId,
-    /// Which of its steps.
+    /// Numbers the step.
     pub step: StepNo,
 }
 
-/// What the engine has to tell the controller next.
+/// Lists the events that the engine has yet to tell the controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pending {
     Granted(OpId),
@@ -40,7 +46,7 @@ struct Slot {
 #[derive(Default)]
 struct Op {
     steps: Vec<Slot>,
-    /// What the steps name.
+    /// Holds the lists that the steps name.
     lists: Lists,
     /// Pages of each buffer of the operation.
     tmps: Vec<u16>,
@@ -76,6 +82,7 @@ impl Op {
         self.steps.clear();
         self.lists.clear();
         self.tmps.clear();
+        // A plan that is dropped for another reason keeps them: the pages are still bad for the plan that follows.
         if !self.failed.is_empty() {
             self.unreadable.clear();
         }
@@ -118,7 +125,7 @@ pub struct Out {
     pub(crate) opened: Vec<FragId>,
     pub(crate) acks: VecDeque<(FragId, u16, bool)>,
     timers: Vec<(Nanos, TimerId)>,
-    /// When the first of them is due.
+    /// Holds the time at which the first of them is due.
     pub(crate) next_timer: Option<Nanos>,
     pub(crate) status: Option<Status>,
     pub(crate) reports: VecDeque<PageReport>,
@@ -183,11 +190,15 @@ impl Out {
         id
     }
 
-    /// As [`open`](Self::open), of an operation that claims the same of several stripes, from the claim's on: it hears
-    /// [`Granted`](crate::Event::Granted) when all of that holds. Such a claim cannot be [narrowed](Self::narrow).
+    /// Opens, as [`open`](Self::open) does, an operation that claims the same of several stripes, from the claim's
+    /// on.
+    ///
+    /// It hears [`Granted`](crate::Event::Granted) when all its claims hold. Such a claim cannot be
+    /// [narrowed](Self::narrow).
     pub fn open_wide(&mut self, class: Class, claim: Claim, stripes: u32, frag: Option<FragId>) -> OpId {
         let id = self.open(class, None, frag);
-        // What was said of an operation without a claim.
+        // `open` has queued the grant of an operation without a claim; this one is granted once all its claims
+        // hold.
         self.queue.pop_back();
         let waits = (0..u64::from(stripes)).filter(|more| {
             let claim = Claim { stripe: Stripe(claim.stripe.0 + more), ..claim };
@@ -216,14 +227,15 @@ impl Out {
         debug_assert!(slot.all().contains_all(after), "a step begins only after steps that exist");
         slot.steps.push(Slot { step, after });
         let number = StepNo(index as u8);
+        // Steps can be appended while earlier ones run, so what this one waits for may be done by now.
         if slot.done.contains_all(after) {
             self.issue(op, number);
         }
         StepSet::one(number)
     }
 
-    /// As [`step`](Self::step); the controller hears [`StepDone`](crate::Event::StepDone) when it
-    /// is done.
+    /// Appends a step as [`step`](Self::step) does; the controller hears [`StepDone`](crate::Event::StepDone) when
+    /// it is done.
     pub fn step_notify(&mut self, op: OpId, step: Step, after: StepSet) -> StepSet {
         let slot = &mut self.ops[op.index()];
         slot.notify.insert(StepNo(slot.steps.len() as u8));
@@ -289,6 +301,7 @@ impl Out {
         slot.done |= failed;
         slot.told = false;
         for step in (failed & slot.notify).iter() {
+            // A failed step without a device is a decode: devices are the only other cause.
             let dev = slot.steps[step.index()].step.dev();
             let outcome = dev.map_or(StepOutcome::Undecodable, StepOutcome::Failed);
             self.queue.push_back(Pending::StepDone(op, step, outcome));
@@ -313,8 +326,11 @@ impl Out {
         let unbegun = slot.all() - slot.issued;
         (slot.failed, slot.failed_devs) = (StepSet::EMPTY, DevSet::EMPTY);
         slot.unreadable.clear();
+        // Everything counts as done, so that the operation ends as if the rest had never been planned.
         (slot.issued, slot.done, slot.told) = (slot.all(), slot.all(), false);
         for step in unbegun.iter() {
+            // The host's answer relies on the phase alone, which is done: dropping it would keep the host waiting
+            // for ever.
             if let Step::Ack { frag, pages, ok } = self.ops[op.index()].steps[step.index()].step {
                 self.counts[StepKind::Ack as usize] += 1;
                 self.acks.push_back((frag, pages, ok));
@@ -396,7 +412,7 @@ impl Out {
         self.reports.push_back(report);
     }
 
-    /// What was acknowledged before it was last [ordered](crate::Control::Drain) is written back.
+    /// Tells that the data acknowledged before the last [`Drain`](crate::Control::Drain) is written back.
     pub fn drained(&mut self) {
         self.drained = true;
     }
@@ -437,7 +453,7 @@ impl Out {
         self.next_timer = self.timers.iter().map(|timer| timer.0).min();
     }
 
-    /// Whether a read is among the operation's failed steps.
+    /// Returns true if a read is among the operation's failed steps.
     pub fn failed_read(&self, op: OpId) -> bool {
         let slot = &self.ops[op.index()];
         slot.failed
@@ -462,8 +478,8 @@ impl Out {
         &self.ops[op.index()].unreadable
     }
 
-    /// Whether what failed of the operation is no device's fault: bytes that cannot be
-    /// [decoded](Step::Decode). It would fail again.
+    /// Returns true if a step failed through no device: bytes that cannot be [decoded](Step::Decode). It would fail
+    /// again.
     pub fn failed_decode(&self, op: OpId) -> bool {
         let slot = &self.ops[op.index()];
         slot.failed.iter().any(|step| slot.steps[step.index()].step.dev().is_none())
@@ -516,6 +532,8 @@ impl Out {
         match *step {
             Step::Ack { frag, pages, ok } => {
                 self.acks.push_back((frag, pages, ok));
+                // The engine's own steps never reach an executor: they would cost each one a case that does
+                // nothing.
                 self.step_done(id, number, StepOutcome::Ok);
             }
             Step::Join => self.step_done(id, number, StepOutcome::Ok),
@@ -581,6 +599,8 @@ impl Out {
     /// where their operation tells only later that it is stuck.
     pub(crate) fn replaced(&mut self, dev: Dev) {
         for op in &mut self.ops {
+            // A plan made anew may use the device that stands there now, so the old failure must not count against
+            // it.
             op.failed_devs.remove(dev);
             op.unreadable.retain(|page| page.dev != dev);
         }
@@ -594,7 +614,8 @@ impl Out {
             op.told = true;
             return self.queue.push_back(Pending::OpDone(id));
         }
-        // Before it hears of what failed: that may have the plan dropped, but not what it has done.
+        // The phase is told before the failure: the failure may have the plan dropped, but not what the phase has
+        // done.
         if phase_done {
             self.queue.push_back(Pending::PhaseDone(id));
         }

@@ -1,4 +1,4 @@
-//! What a host asks of a block device.
+//! Defines the requests that a host makes of a block device.
 
 use std::fmt;
 
@@ -62,9 +62,9 @@ pub struct Request {
     pub offset: u64,
     /// Bytes; 0 for a flush and for the zero-length requests that some traces hold.
     pub len: u64,
-    /// Which of the trace's volumes: an index in order of first appearance.
+    /// Numbers the trace's volume, in the order of first appearance.
     pub volume: u32,
-    /// What is asked.
+    /// Names the kind of request.
     pub op: Op,
     /// Force unit access: the write is durable when acknowledged.
     pub fua: bool,

@@ -1,4 +1,4 @@
-//! What a scrub is told to compare, and what it found.
+//! Orders a scrub, and counts its findings.
 
 use crate::Rows;
 

@@ -50,37 +50,37 @@ macro_rules! word_set {
                 self.0
             }
 
-            /// Whether there is no member.
+            /// Returns true if the set has no member.
             #[inline]
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
 
-            /// How many members there are.
+            /// Counts the members.
             #[inline]
             pub const fn len(self) -> u32 {
                 self.0.count_ones()
             }
 
-            /// Whether there is exactly one member.
+            /// Returns true if the set has exactly one member.
             #[inline]
             pub const fn is_single(self) -> bool {
                 self.0.is_power_of_two()
             }
 
-            /// Whether `item` is a member. Nothing numbered 64 or more is.
+            /// Returns true if `item` is a member. Nothing numbered 64 or more is.
             #[inline]
             pub const fn contains(self, item: $item) -> bool {
                 item.0 < 64 && self.0 >> item.0 & 1 != 0
             }
 
-            /// Whether every member of `other` is one.
+            /// Returns true if every member of `other` is one of this set.
             #[inline]
             pub const fn contains_all(self, other: Self) -> bool {
                 other.0 & !self.0 == 0
             }
 
-            /// Whether a member of `other` is one.
+            /// Returns true if the sets have a member in common.
             #[inline]
             pub const fn meets(self, other: Self) -> bool {
                 self.0 & other.0 != 0
@@ -139,7 +139,7 @@ macro_rules! word_set {
             }
         }
 
-        /// What is in the first and not in the second.
+        /// Returns the members of the first set that are not in the second.
         impl std::ops::Sub for $set {
             type Output = Self;
             #[inline]

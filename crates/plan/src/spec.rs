@@ -17,7 +17,7 @@ pub struct ParamSpec {
     pub values: &'static str,
     /// The unit of a number, or "-".
     pub unit: &'static str,
-    /// What it does, in one line, with the source.
+    /// Describes the parameter's effect in one line, with the source.
     pub help: &'static str,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for PolicySpec {
     }
 }
 
-/// What the words of a switch say.
+/// Reads the words of a switch.
 fn as_switch(text: &str) -> Option<bool> {
     match text {
         "true" | "on" | "yes" | "1" => Some(true),
@@ -63,8 +63,8 @@ fn as_switch(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether two values say the same: the same text, two words for the same position of a switch, or
-/// the same number.
+/// Returns true if two values mean the same: equal text, two words for the same position of a switch, or the same
+/// number.
 pub fn same_value(one: &str, other: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
     let same_position = as_switch(one).is_some_and(|position| as_switch(other) == Some(position));
@@ -169,6 +169,7 @@ impl Params {
                 };
                 return Err(SpecError::UnknownParam { policy: spec.name.clone(), key: key.clone(), known });
             }
+            // Taking the last of two values would hide a slip in a long command line.
             if spec.given[..i].iter().any(|(other, _)| other == key) {
                 return Err(SpecError::Twice { policy: base, key: key.clone() });
             }
@@ -220,7 +221,8 @@ impl Params {
     pub fn number<T: FromStr + PartialOrd>(&self, key: &str, range: impl RangeBounds<T>) -> Result<T, SpecError> {
         let (_, value) = self.find(key);
         let number = value.parse().ok().filter(|number| range.contains(number));
-        // A sign is none of the digits that numbers are read from.
+        // `parse` takes a sign, which the documented values have not: `+8` is refused rather than written in two
+        // ways.
         number.filter(|_| value.bytes().all(|b| b.is_ascii_digit())).ok_or_else(|| self.refuse(key))
     }
 

@@ -130,6 +130,7 @@ impl Split {
     /// Only the pages that are covered whole: what a discard may forget.
     #[must_use]
     pub const fn whole(self) -> Self {
+        // A single page that is covered in part has both flags set, and is still one page.
         let partial = match (self.pages, self.head_partial, self.tail_partial) {
             (0 | 1, head, _) => head as u64,
             (_, head, tail) => head as u64 + tail as u64,

@@ -21,22 +21,22 @@ pub enum Step {
         /// Durable when done, together with whatever earlier writes left of these pages.
         fua: bool,
     },
-    /// As [`Write`](Self::Write), but each page comes from a buffer of its own.
+    /// Writes as [`Write`](Self::Write) does, but each page comes from a buffer of its own.
     WriteList {
         /// To where.
         ext: Ext,
         /// From where, as many as there are pages.
         srcs: List,
-        /// As of a write.
+        /// Asks for durability, as [`Write`](Self::Write) does.
         fua: bool,
     },
     /// Writes bytes that the controller itself has made: the metadata of a cache.
     MetaWrite {
         /// To where: pages that hold nothing but metadata.
         ext: Ext,
-        /// What, as long as these pages.
+        /// Holds the bytes, as long as these pages.
         bytes: ByteList,
-        /// As of a write.
+        /// Asks for durability, as [`Write`](Self::Write) does.
         fua: bool,
     },
     /// Reads bytes for the controller itself: it finds them with
@@ -62,7 +62,7 @@ pub enum Step {
     /// Tells the device that the extent's content is no longer needed; it reads as zeros from then
     /// on. Durable as a write is.
     Trim {
-        /// Which pages.
+        /// Names the pages.
         ext: Ext,
     },
     /// Asks a device to collect garbage now, be it above its threshold, and as much as it can gain
@@ -71,7 +71,7 @@ pub enum Step {
     Collect {
         /// The device.
         dev: Dev,
-        /// How much.
+        /// Limits the collection.
         quota: Quota,
     },
     /// `dst` = page `old` with `sectors` of it replaced by the bytes of `new`, which holds these
@@ -81,7 +81,7 @@ pub enum Step {
         old: Buf,
         /// The sectors that change ([`Buf::Zero`]: zeros).
         new: Buf,
-        /// Which.
+        /// Names the sectors.
         sectors: Sectors,
         /// The page as it will be.
         dst: Buf,
@@ -90,7 +90,7 @@ pub enum Step {
     Slice {
         /// A page, or as much of one as the sectors need.
         src: Buf,
-        /// Which of its sectors.
+        /// Names the sectors.
         sectors: Sectors,
         /// The sectors' bytes.
         dst: Buf,
@@ -110,9 +110,9 @@ pub enum Step {
         srcs: List,
         /// Pages in each.
         pages: u16,
-        /// Where P goes.
+        /// Takes P.
         p: Buf,
-        /// Where Q goes.
+        /// Takes Q.
         q: Buf,
     },
     /// `dst` = `a`·`x` ⊕ `b`·`y` over GF(2⁸): what the recovery of data from Q, and the change of Q
@@ -158,7 +158,7 @@ pub enum Step {
     Decode {
         /// The page as it was.
         base: Buf,
-        /// What changed.
+        /// Holds the delta.
         delta: Span,
         /// The page as it is.
         dst: Buf,
@@ -167,32 +167,33 @@ pub enum Step {
     Pack {
         /// At most a page of bytes.
         parts: SpanList,
-        /// Where they go.
+        /// Takes the page.
         dst: Buf,
     },
     /// Puts tags and bytes into free slots of the NVRAM and frees others: all of it or nothing,
     /// durable when done. What is put may come from a slot that is freed. NVRAM steps take effect
     /// in the order in which they were issued.
     NvCommit {
-        /// What is put.
+        /// Lists the slots that are put.
         puts: PutList,
-        /// Which slots are freed; each entry is a [`Buf::Nv`].
+        /// Lists the slots that are freed; each entry is a [`Buf::Nv`].
         frees: List,
     },
-    /// As [`NvCommit`](Self::NvCommit), of slots of [memory](crate::NvSlot::is_in_memory): it takes no time, is
-    /// in no order with other steps but those before it, and nothing of it is there after a loss of power.
+    /// Works as [`NvCommit`](Self::NvCommit) on slots of [memory](crate::NvSlot::is_in_memory). It takes no time
+    /// and is
+    /// ordered only after the steps before it. A loss of power takes all of it away.
     Hold {
-        /// What is put.
+        /// Lists the slots that are put.
         puts: PutList,
-        /// Which slots are freed; each entry is a [`Buf::Nv`].
+        /// Lists the slots that are freed; each entry is a [`Buf::Nv`].
         frees: List,
     },
     /// Notes in the NVRAM that rows may be inconsistent, or that they are consistent again. Durable
     /// when done, in the order in which they were issued.
     Intent {
-        /// Which rows.
+        /// Lists the rows.
         rows: RowList,
-        /// Whether they may be inconsistent.
+        /// Is true if the rows may be inconsistent, false if they are consistent again.
         set: bool,
     },
     /// Nothing: done when the steps before it are. The engine does this itself.
@@ -202,14 +203,14 @@ pub enum Step {
     Ack {
         /// Whose.
         frag: FragId,
-        /// How many.
+        /// Counts the pages.
         pages: u16,
-        /// Whether they were served.
+        /// Is true if the pages were served.
         ok: bool,
     },
 }
 
-// Plans are tables of steps.
+// A plan has up to 64 steps and is rebuilt for each request: a larger step would cost cache lines on every write.
 const _: () = assert!(size_of::<Buf>() <= 16 && size_of::<Step>() <= 48);
 
 impl Step {
@@ -239,7 +240,7 @@ impl Step {
         }
     }
 
-    /// Whether what the step writes is durable when it is done.
+    /// Returns true if the bytes that the step writes are durable when it is done.
     pub const fn is_fua(&self) -> bool {
         matches!(
             self,
@@ -247,12 +248,12 @@ impl Step {
         )
     }
 
-    /// Whether the engine does it itself, at once.
+    /// Returns true if the engine does the step itself, at once.
     pub(crate) const fn is_the_engines(&self) -> bool {
         matches!(self, Self::Join | Self::Ack { .. })
     }
 
-    /// What kind of step it is.
+    /// Returns the kind of the step, for counting.
     pub const fn kind(&self) -> StepKind {
         match self {
             Self::Read { .. } => StepKind::Read,
@@ -366,7 +367,7 @@ impl StepKind {
     }
 }
 
-/// How a step ended.
+/// Tells how a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepOutcome {
     /// Done.

@@ -1,4 +1,4 @@
-//! Changing what a controller has planned: for harnesses that plant faults in it.
+//! Changes the plans of a controller, for harnesses that plant faults in them.
 
 use super::{Issue, Out, Slot};
 use crate::{OpId, Step, StepNo, StepOutcome, StepSet};
@@ -6,9 +6,9 @@ use crate::{OpId, Step, StepNo, StepOutcome, StepSet};
 /// A step of an operation that is open, as it is shown to who may change it.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
-    /// Which.
+    /// Names the step.
     pub issue: Issue,
-    /// What is done.
+    /// Describes the step.
     pub step: Step,
     /// The steps that it waits for.
     pub after: StepSet,
@@ -26,10 +26,13 @@ impl Out {
             for number in 0..self.ops[index].steps.len() {
                 let issue = Issue { op, step: StepNo(number as u8) };
                 let waits = !self.ops[index].issued.contains(issue.step);
+                // A step in the queue is issued but not begun, so it can still be changed.
                 let queued = self.ready.iter().position(|ready| *ready == issue);
                 let Slot { step, after } = self.ops[index].steps[number];
                 let mut planned = Planned { issue, step, after, begun: !waits && queued.is_none() };
                 with(&mut planned);
+                // The executor has the step: changing it here would plant a fault in the account of it, and not in
+                // what is done.
                 if planned.begun {
                     continue;
                 }

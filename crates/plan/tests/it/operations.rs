@@ -6,7 +6,7 @@ use destage_plan::{
     Start, Step, StepKind, StepNo, StepOutcome, StepSet, Stripe,
 };
 
-/// What a controller was told, in order.
+/// Records an event that a controller was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Granted(OpId),

@@ -153,7 +153,7 @@ fn others_wait_for_a_share_of_a_long_one_and_not_for_all_of_it() {
     assert_eq!(answered, [1, 2, 3].into_iter().chain(100..400).collect::<Vec<_>>());
 }
 
-/// Its last bytes, which are no whole page, are no fragment.
+/// Makes no fragment of a trim's last bytes, which are no whole page.
 #[test]
 fn a_long_trim_that_ends_within_a_page_keeps_no_other_waiting() {
     for depth in [1, 2, 16, DEPTH] {
