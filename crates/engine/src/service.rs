@@ -1,5 +1,9 @@
-//! The service: one thread that takes requests from clients, hands them to the backend, and sends what
-//! comes of them. It waits in one place ([`EventWaiter`]) and never for one client, one device or one request.
+//! Runs the service: one thread takes requests from clients, hands them to the backend, and sends the replies.
+//!
+//! Invariants:
+//! * The thread waits in one place ([`EventWaiter`]) and never for one client, one device or one request.
+//! * A client's number stays taken until its last request is answered, so that no reply reaches another client.
+//! * Once the backend has stopped, every further request fails with an error; nothing is retried silently.
 
 mod block_device;
 mod clients;
@@ -50,21 +54,21 @@ const CONTROLS: usize = 8;
 const SILENCE: Duration = Duration::from_secs(1);
 /// Requests that are taken from one client before the others have their turn.
 const TURN: usize = 64;
-/// How long a client may take to agree on an export.
+/// Limits how long a client may take to agree on an export.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 /// Sets how often connections are checked that hold memory which others wait for.
 const WATCH: Duration = Duration::from_secs(1);
-/// How long nobody is welcomed when the system has no room.
+/// Sets how long new clients wait when the system has no descriptors or memory for them.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long clients are waited for at the end to take their answers.
+/// Limits how long clients are waited for at the end to take their replies.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// How a device is offered.
+/// Describes the export as clients see it.
 #[derive(Clone, Debug, Default)]
 pub struct ExportSettings {
     /// The export's name; that without a name is the default of clients.
     pub name: String,
-    /// What it is, for people.
+    /// Describes the export for people.
     pub description: String,
     /// Nothing can be written.
     pub read_only: bool,
@@ -74,6 +78,7 @@ pub struct ExportSettings {
 const CONTEXTS: [&str; 2] = ["base:allocation", marks::CONTEXT];
 
 impl ExportSettings {
+    // Unaligned requests are served, so the minimum is 1 byte; 4 KiB is the default page.
     fn export(&self, bytes: u64) -> NbdExport {
         NbdExport {
             description: self.description.clone(),
@@ -83,9 +88,10 @@ impl ExportSettings {
                 fua: true,
                 trim: true,
                 write_zeroes: true,
-                // Whether a request of zeros is fast, the backend says of each.
+                // The backend knows for each request whether zeros are fast.
                 fast_zero: true,
-                // A flush covers what was answered, whoever asked for it.
+                // A flush covers every acknowledged write of all clients, which is what NBD asks of
+                // multi-connection servers.
                 multi_conn: true,
                 cache: true,
                 ..ExportFeatures::default()
@@ -100,13 +106,13 @@ impl ExportSettings {
 /// Why the service cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// It cannot be offered so.
+    /// Tells that the device cannot be exported with these settings.
     #[error(transparent)]
     Export(#[from] ExportError),
     /// The system does not let it.
     #[error("cannot {what}: {source}")]
     Io {
-        /// What was tried.
+        /// Names the attempt.
         what: &'static str,
         /// Why not.
         source: io::Error,
@@ -126,7 +132,7 @@ fn cannot(what: &'static str) -> impl Fn(io::Error) -> ServiceError {
     move |source| ServiceError::Io { what, source }
 }
 
-/// What a number of the waiter's stands for.
+/// Names the source of an event by the waiter's number.
 #[derive(Clone, Copy, Debug)]
 enum EventSource {
     Listener(usize),
@@ -215,6 +221,7 @@ impl<B: BlockBackend> BlockService<B> {
     pub fn new(mut backend: B, offer: &ExportSettings) -> Result<Self, ServiceError> {
         let exports = ExportList::new(vec![offer.export(backend.bytes())], Some(&offer.name))?;
         let waiter = EventWaiter::new().map_err(cannot("wait for clients"))?;
+        // Threads of devices must not touch the service: they only wake it.
         backend.wake_with(Box::new(waiter.waker()));
         if let Some(source) = backend.descriptor() {
             let added = waiter.add(source, EventSource::Backend.number(), IoInterest::READ);
@@ -301,7 +308,7 @@ impl<B: BlockBackend> BlockService<B> {
         }
     }
 
-    /// What ends the service in order once it is set and [woken](Self::waker).
+    /// Returns the flag that ends the service cleanly once it is set and the service is [woken](Self::waker).
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
@@ -311,7 +318,7 @@ impl<B: BlockBackend> BlockService<B> {
         self.waiter.waker()
     }
 
-    /// Where clients come to.
+    /// Returns the NBD URIs under which clients find the export.
     pub fn uris(&self) -> impl Iterator<Item = String> {
         let name = &self.exports.all()[0].name;
         self.listeners.iter().map(|listener| listener.uri(name))
@@ -326,6 +333,7 @@ impl<B: BlockBackend> BlockService<B> {
         let mut is_signalled = false;
         while !self.stopping {
             self.run_once(None)?;
+            // The flag may stay set, and the end begins once.
             if self.stop.load(Ordering::Relaxed) && !std::mem::replace(&mut is_signalled, true) {
                 self.happened(|| ServiceEvent::Stopping {
                     why: "a signal, or the end of the command that is served".to_owned(),
@@ -333,9 +341,10 @@ impl<B: BlockBackend> BlockService<B> {
                 self.begin_end(true);
             }
         }
-        // Whatever hangs, the end comes.
+        // Devices that hang are given up from now on, so that the end comes.
         self.backend.begin_stop();
         self.backend.end_scrub("the service has ended");
+        // Clients are answered before the array stops: their requests may need it.
         self.drain_clients()?;
         let closed = self.close_queue();
         if let Some(why) = self.broken {
@@ -348,7 +357,7 @@ impl<B: BlockBackend> BlockService<B> {
             .iter_mut()
             .for_each(|(_, control)| control.stopped(told.as_ref().map(drop).map_err(String::as_str)));
         stopped?;
-        // What is written back is safe by now: a removal may wait for others.
+        // Dirty data is safe by now, so the removal of the block device may take its time.
         if let Some(event) = closed.map(ClosedDevice::end).transpose()?
             && let Some(tell) = &mut self.events
         {
@@ -372,7 +381,8 @@ impl<B: BlockBackend> BlockService<B> {
         loop {
             let unsent = self.clients.iter().any(|(_, client)| client.send_queue.left() > 0);
             let left = until.saturating_duration_since(Instant::now());
-            // What is under way is waited for as long as devices may take.
+            // Requests in flight are waited for as long as devices may take: dropping one would leave its client in
+            // doubt.
             if self.pending.is_empty() && (!unsent && !self.is_scrubbing() || left.is_zero()) {
                 self.report_news();
                 return Ok(());
@@ -390,20 +400,24 @@ impl<B: BlockBackend> BlockService<B> {
 
     /// Does what there is to do, and waits for more, at most as long as this.
     fn run_once(&mut self, most: Option<Duration>) -> Result<(), ServiceError> {
+        // Completions come first: they free memory and queue places for the requests that are read next.
         self.poll_backend();
         self.serve_clients();
         if std::mem::take(&mut self.begun) {
-            // What was begun may have come to its end without anybody's help, as a hit in memory does.
+            // Requests that end in memory, as hits do, wake nobody: a second look sends their replies in this turn.
             self.poll_backend();
             self.serve_clients();
         }
         self.hear_device();
         self.go_on_replacing();
         self.tell_scrub();
+        // Before orders are answered, so that whoever gets an answer finds what it did in the log.
         if self.news.is_due() {
             self.report_news();
         }
         self.serve_controls();
+        // Threads may have finished something meanwhile: another turn costs less than going to sleep and being
+        // woken.
         if self.backend.hear() && self.broken.is_none() {
             return Ok(());
         }
@@ -412,9 +426,10 @@ impl<B: BlockBackend> BlockService<B> {
         }
         self.drop_stalled();
         self.mark_memory_ready();
-        // Further requests that came meanwhile are looked at before anything is waited for.
+        // Requests that came meanwhile are looked at before the thread sleeps.
         let busy = (std::mem::take(&mut self.begun) || !self.stirred.is_empty() || self.owes_device())
             .then_some(Duration::ZERO);
+        // A backend that has stopped has timers that nothing would ever run.
         let timer = if self.broken.is_some() { None } else { self.backend.until_timer() };
         let handshake = self.clients.iter().any(|(_, client)| client.session().is_none()).then_some(HANDSHAKE);
         let welcome = self.unwelcome.map(|until| until.saturating_duration_since(Instant::now()));
@@ -431,11 +446,12 @@ impl<B: BlockBackend> BlockService<B> {
                 EventSource::Control => self.accept_controls()?,
                 EventSource::Client(at) => self.client_is_ready(at),
                 EventSource::ControlClient(at) => self.read_control(at),
-                // They are looked at in every turn.
+                // Both are looked at in every turn.
                 EventSource::Backend | EventSource::BlockDevice => {}
             }
         }
         self.ready = ready;
+        // Descriptors run out for a moment: listening goes on as soon as some may be free.
         if self.unwelcome.is_some_and(|until| until <= Instant::now()) {
             self.unwelcome = None;
             self.descriptors.refill();
@@ -453,7 +469,7 @@ impl<B: BlockBackend> BlockService<B> {
     }
 
     fn mark_ready(&mut self, client: usize) {
-        // A client is mostly stirred many times in a row.
+        // One event after another often concerns the same client, and looking twice would cost a system call.
         if self.stirred.last() != Some(&client) {
             self.stirred.push(client);
         }
@@ -477,25 +493,27 @@ impl<B: BlockBackend> BlockService<B> {
 
     /// The backend has stopped: nothing is answered but with errors from now on. What was never begun ends at once.
     fn stop_answering(&mut self, error: &FilesError) {
-        // What has happened before, of which nobody was told so far.
+        // Events that happened before the stop are reported first, so that the log has them in order.
         self.report_news();
         let is_refused = matches!(error, FilesError::Refused(_));
         self.stopping |= is_refused;
-        // Of a refusal the backend has told with its news.
+        // The backend has reported a refusal with its news.
         let is_news = self.broken.is_none() && !is_refused;
         let why = self.broken.get_or_insert_with(|| error.to_string()).clone();
         if is_news {
             self.happened(|| ServiceEvent::StateChanged { from: None, to: ArrayState::Stopped(why.clone()) });
         }
         if let Some(source) = self.backend.descriptor() {
-            // Nobody takes what it has to say any more.
+            // Nobody takes the backend's events any more, so its descriptor would stay readable and the thread
+            // would spin.
             self.waiter.remove(source);
         }
         self.sectors.clear();
         let leaves = is_refused && self.leaves_device_requests();
         for pending in self.pending.drain().collect::<Vec<_>>() {
             if leaves && pending.source == RequestSource::BlockDevice {
-                // A file system that has waited so long goes on waiting: the operator may accept losses, or bring back a member.
+                // A file system that has waited so long can wait longer: the operator may accept losses, or bring
+                // back a member.
                 continue;
             }
             self.refuse(&pending, Errno::Io, &why);
@@ -510,6 +528,7 @@ impl<B: BlockBackend> BlockService<B> {
     fn serve_clients(&mut self) {
         self.serve_device();
         let mut again = std::mem::take(&mut self.again);
+        // Replies that were just sent may have freed the memory that others wait for.
         self.mark_memory_ready();
         while let Some(at) = self.stirred.pop() {
             if !self.clients.contains(at) {
@@ -524,13 +543,13 @@ impl<B: BlockBackend> BlockService<B> {
                 Err(lost) => self.drop_client(at, Some(&lost)),
             }
         }
-        // Their turn comes again after everybody's.
+        // Clients with more requests come again after all others, so that a fast one keeps nobody waiting.
         self.again = std::mem::replace(&mut self.stirred, again);
     }
 
     /// Takes requests from a client and sends it answers; whether there may be more to be taken.
     fn serve(&mut self, at: usize) -> Result<bool, ConnectionLoss> {
-        // A socket that had nothing more is not asked again before it is said to have.
+        // A socket that was drained is not read again before the kernel reports something new.
         let mut drained = !self.clients[at].readable;
         let mut taken = 0;
         while taken < TURN && !self.holds_requests() {
@@ -539,7 +558,7 @@ impl<B: BlockBackend> BlockService<B> {
             taken += 1;
         }
         let holds = self.holds_requests();
-        // What the backend has done meanwhile goes along.
+        // Replies that the backend has finished meanwhile go along in the same system call.
         let client = &mut self.clients[at];
         client.readable = !drained;
         let was_full = client.is_full();
@@ -556,12 +575,12 @@ impl<B: BlockBackend> BlockService<B> {
             client.interest = wanted;
             self.waiter.change(&client.stream, EventSource::Client(at).number(), wanted)?;
         }
-        // What has come already is not told by the socket again.
+        // Bytes that were received already raise no further event of the socket.
         Ok(taken == TURN || was_full && !client.is_full())
     }
 }
 
-/// Who is told of requests.
+/// Hears of every request that a trace can hold.
 type RequestListener = Box<dyn FnMut(Asked)>;
 
 /// Receives events.

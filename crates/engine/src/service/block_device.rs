@@ -92,13 +92,15 @@ impl<B: BlockBackend> BlockService<B> {
         let wake = WakeOnDrop(self.waiter.waker());
         let thread = std::thread::Builder::new().name("ublk".to_owned());
         let started = thread.spawn(move || {
-            // Dropped after the channel, also if this panics, or is never begun for want of a thread.
+            // The waker is dropped after the channel, also if the thread panics or never begins: the service then
+            // finds the channel
+            // closed.
             let (_wake, done) = (wake, done);
             let result = match order {
                 DeviceOrder::Start => control.start(),
                 DeviceOrder::Stop => control.stop(),
             };
-            // If nobody listens the process ends.
+            // The process ends if nobody listens.
             drop(done.send((control, result)));
         });
         // Without a thread the channel is closed, as after a panic.
@@ -113,11 +115,11 @@ impl<B: BlockBackend> BlockService<B> {
         let Some(mut device) = self.device.take() else { return self.stop_now() };
         device.may_wait |= may_wait;
         if may_wait {
-            // Whatever hangs, the end comes.
+            // Devices that hang are given up from now on, so that the end comes.
             self.backend.begin_stop();
         }
         if self.broken.is_some() {
-            // Nothing that the kernel has of it could be written.
+            // Nothing that the kernel's page cache holds could be written any more, so a stop could only hang.
             self.device = Some(device);
             return self.stop_now();
         }
@@ -143,7 +145,7 @@ impl<B: BlockBackend> BlockService<B> {
             _ if !device.outlives => {
                 Err("the block device belongs to a user without privileges, and the kernel lets none such wait")
             }
-            // A stop that hangs is given up so, too.
+            // A stop that hangs is given up by a pause, too.
             DevicePhase::Serving(_) | DevicePhase::Ordered(DeviceOrder::Stop, _) => {
                 self.stop_now();
                 Ok(())
@@ -164,7 +166,7 @@ impl<B: BlockBackend> BlockService<B> {
         let (control, result) = match told.try_recv() {
             Ok(told) => told,
             Err(TryRecvError::Empty) => return,
-            // The thread has panicked: what it did nobody knows.
+            // The thread has panicked, and the driver may or may not have carried out the order.
             Err(TryRecvError::Disconnected) => {
                 device.phase = DevicePhase::Failed;
                 return self.stop_now();
@@ -188,7 +190,7 @@ impl<B: BlockBackend> BlockService<B> {
                 self.stop_now();
             }
             (DeviceOrder::Start, Err(error)) => {
-                // What waits for the array goes on waiting; a new device is of use to nobody.
+                // A file system that waits for the array goes on waiting; a new device is of use to nobody.
                 device.phase = if control.resumes() { DevicePhase::Failed } else { DevicePhase::Stopped(control) };
                 self.device_error = Some(error);
                 self.stop_now();
@@ -198,6 +200,7 @@ impl<B: BlockBackend> BlockService<B> {
                 if may_wait || self.broken.is_some() {
                     return self.stop_now();
                 }
+                // The device is in use: ending now would fail requests of a mounted file system.
                 self.is_ending = false;
                 let why = error.to_string();
                 self.happened(|| ServiceEvent::Ordered { order: "stop".to_owned(), refused: Some(why.clone()) });
@@ -228,7 +231,8 @@ impl<B: BlockBackend> BlockService<B> {
             drop(queue);
             Some(control)
         } else {
-            // The process does that as it ends: the driver counts a queue's server as gone only when its thread is.
+            // The driver counts a server as gone only when its thread is, so the end of the process closes the
+            // queue.
             std::mem::forget(queue);
             None
         };

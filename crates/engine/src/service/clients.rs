@@ -22,7 +22,8 @@ impl<B: BlockBackend> BlockService<B> {
                 Ok(Some(stream)) => stream,
                 Ok(None) => break,
                 Err(_) => {
-                    // Files or memory have run out: it is tried again when some may be free.
+                    // Descriptors or memory have run out: accepting is tried again when some may be free. Trying at
+                    // once would spin.
                     self.load.turned_away += 1;
                     self.set_listening(IoInterest::default())?;
                     self.unwelcome = Some(Instant::now() + PAUSE);
@@ -44,7 +45,7 @@ impl<B: BlockBackend> BlockService<B> {
             self.load.clients += 1;
             let clients = self.clients.len();
             self.happened(|| ServiceEvent::ClientCame { clients });
-            // The server speaks first.
+            // In NBD the server speaks first.
             self.mark_ready(number);
         }
         Ok(())
@@ -70,7 +71,7 @@ impl<B: BlockBackend> BlockService<B> {
         client.leave();
         self.budget.leave(at);
         self.budget.settle(at, client.held());
-        // Its number stays taken until its last request is answered; nothing is sent any more.
+        // The number stays taken until the last request is answered, so that no reply goes to another client.
         let (is_idle, clients) = (client.requests == 0, self.clients.len() - 1);
         self.happened(|| ServiceEvent::ClientGone { clients, why: lost.map(ToString::to_string) });
         if is_idle {
@@ -84,7 +85,8 @@ impl<B: BlockBackend> BlockService<B> {
         let Some(client) = self.clients.get_mut(at) else { return };
         client.readable = true;
         if client.is_waiting() && client.interest == IoInterest::default() {
-            // Nothing was waited for of it, so this is the end, and would be told again at once.
+            // No event was waited for, so this is the end of the connection, which epoll would report again and
+            // again.
             self.drop_client(at, Some(&ConnectionLoss::Cut));
         } else {
             self.mark_ready(at);
@@ -98,6 +100,7 @@ impl<B: BlockBackend> BlockService<B> {
             return;
         }
         if self.holds_requests() {
+            // The service itself holds requests back, so clients cannot be blamed for not moving.
             for (_, client) in &mut self.clients {
                 client.excuse();
             }
@@ -108,6 +111,7 @@ impl<B: BlockBackend> BlockService<B> {
         }
         self.watched = Some(now);
         let stalled = |(at, client): (usize, &mut ClientConnection)| {
+            // Within its floor a client keeps nothing that others could use.
             (self.budget.is_beyond_floor(at) && client.is_stalled(now)).then_some(at)
         };
         let stalled: Vec<_> = self.clients.iter_mut().filter_map(stalled).collect();
@@ -116,7 +120,7 @@ impl<B: BlockBackend> BlockService<B> {
         }
     }
 
-    /// Who does not say what it wants does not keep a place.
+    /// Dismisses clients that have not agreed on an export in time: each keeps one of 1,024 places.
     pub(super) fn drop_silent(&mut self) {
         let silent = |client: &ClientConnection| client.session().is_none() && client.since.elapsed() >= HANDSHAKE;
         let silent: Vec<_> = self.clients.iter().filter(|(_, client)| silent(client)).map(|(at, _)| at).collect();

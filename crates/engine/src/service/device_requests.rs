@@ -24,6 +24,7 @@ impl<B: BlockBackend> BlockService<B> {
         if self.device.is_none() {
             return;
         }
+        // While a replacement comes to rest no request begins; the driver queues them meanwhile.
         let is_heard = !self.holds_requests() && !self.stopping;
         self.hear_requests(is_heard);
         if is_heard {
@@ -36,13 +37,14 @@ impl<B: BlockBackend> BlockService<B> {
             device.is_lost = true;
             let path = device.path.display().to_string();
             self.happened(|| ServiceEvent::BlockDeviceFailed { path, why: error.to_string() });
-            // The next service is asked again for what was not answered.
+            // The driver hands requests that were not answered to the next service.
             self.stop_now();
         }
         let Some(device) = &mut self.device else { return };
         while let Some(buffer) = device.queue.take_spare() {
             self.budget.keep(buffer);
         }
+        // The device counts as one client of the memory budget.
         self.budget.settle(HOLDER, device.held);
     }
 
@@ -52,7 +54,8 @@ impl<B: BlockBackend> BlockService<B> {
         device.is_heard = is_heard;
         if let Some(file) = device.queue.file() {
             let interest = IoInterest { read: is_heard, ..IoInterest::default() };
-            // It is there; and a queue that is heard too often costs time alone.
+            // The change cannot fail for a descriptor that is registered; at worst the queue is looked at too
+            // often.
             let _stays_as_it_is = self.waiter.change(file, EventSource::BlockDevice.number(), interest);
         }
     }
@@ -93,10 +96,13 @@ impl<B: BlockBackend> BlockService<B> {
             let Some(device) = &mut self.device else { return };
             let Some(request) = device.waiting.front().copied() else { return };
             let len = if matches!(request.op, BlockOp::Read | BlockOp::Write) { request.len as usize } else { 0 };
-            // What fails for want of memory is tried again: the driver takes no answer to a write of which it was given no room.
+            // Memory that is short is asked for again: the driver takes no answer to a write before it has copied
+            // the bytes.
             let BufferGrant::Given(data) = self.budget.take(HOLDER, device.held, len, 0) else { return };
             device.waiting.pop_front();
             device.held += data.capacity() + REQUEST;
+            // The driver copies a write's bytes only now (`UBLK_F_NEED_GET_DATA`): one command more, and no buffer
+            // per tag.
             if request.op == BlockOp::Write {
                 device.queue.receive(request.tag, data);
             } else {
@@ -134,7 +140,7 @@ fn as_client(request: &BlockRequest) -> NbdRequest {
         BlockOp::Discard => NbdCommand::Trim,
         BlockOp::WriteZeroes { keeps_room } => NbdCommand::WriteZeroes { no_hole: keeps_room, fast: false },
     };
-    // The driver is told of a limit that fits.
+    // The driver keeps to the limit that the service set, which fits in 32 bits.
     let length = request.len as u32;
     NbdRequest { cookie: request.tag.into(), command, fua: request.fua, offset: request.offset, length }
 }

@@ -24,10 +24,12 @@ impl NewsTimer {
     /// Returns true if the service should look in this turn.
     #[inline]
     pub(super) fn is_due(&mut self) -> bool {
+        // An idle service looks at once: nothing else would make it look.
         let Some(now) = self.busy.take() else {
             self.due = None;
             return true;
         };
+        // A busy one looks every 10 ms, so that no single request pays for the comparison.
         let due = *self.due.get_or_insert_with(|| now + LATEST);
         if now < due {
             return false;

@@ -1,4 +1,4 @@
-//! Who runs the service says what it is to do.
+//! Takes orders from the operator's control connections.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ impl<B: BlockBackend> BlockService<B> {
             }
             match self.control.as_ref().map_or(Ok(None), SocketListener::accept) {
                 Ok(Some(stream)) => {
-                    // Orders themselves leave room for the files that they are about.
+                    // An order needs descriptors for the files that it is about, so an idle connection gives up its own.
                     if !self.descriptors.has_room_beside_order(&stream) {
                         self.close_idlest_control();
                     }
@@ -29,7 +29,8 @@ impl<B: BlockBackend> BlockService<B> {
                     }
                 }
                 Ok(None) => return Ok(()),
-                // Files or memory have run out.
+                // Descriptors or memory have run out. The reserve is for this: an operator must be heard when
+                // clients use up the rest.
                 Err(_) if self.descriptors.give_up_reserve() || self.close_idlest_control() => {}
                 Err(_) => return self.pause(),
             }
@@ -55,7 +56,7 @@ impl<B: BlockBackend> BlockService<B> {
     /// Dismisses the control connection that has given no order for longest, or else the one that has waited longest for
     /// an order, which is carried out all the same. Returns false if all have just come.
     fn close_idlest_control(&mut self) -> bool {
-        // Nobody else gets the answer to a replacement, and a scrub would end.
+        // Nobody else would get the answer to a replacement, and a scrub would end with its connection.
         let others =
             self.controls.iter().filter(|(_, control)| !control.waits_for_replacement && !control.waits_for_scrub);
         let idlest = others.min_by_key(|(_, control)| (control.is_waiting(), control.since)).map(|(at, _)| at);
@@ -72,7 +73,8 @@ impl<B: BlockBackend> BlockService<B> {
 
     pub(super) fn read_control(&mut self, at: usize) {
         while let Some(order) = self.controls.get_mut(at).and_then(ControlConnection::next) {
-            // Before it is begun, since that may take long: who has given it up meanwhile does not get it.
+            // Acknowledged before it begins, since it may take long: a client that has given up meanwhile does not
+            // get it done.
             if order == ServiceCommand::Status || self.controls[at].acknowledge() {
                 self.obey(at, order);
             }
@@ -101,6 +103,7 @@ impl<B: BlockBackend> BlockService<B> {
             ServiceCommand::Stop => {
                 self.happened(|| ServiceEvent::Stopping { why: "destage stop".to_owned() });
                 self.controls[at].waits_for_stop = true;
+                // An order to stop may be refused while the block device is in use; a signal may not.
                 self.begin_end(false);
             }
             ServiceCommand::Pause => match self.pause_device() {
@@ -147,7 +150,8 @@ impl<B: BlockBackend> BlockService<B> {
         if self.broken.is_none() && !self.backend.is_draining() {
             self.controls.iter_mut().for_each(|(_, control)| control.drained(Ok(())));
         }
-        // Who hears that an order is carried out finds what it did in the log, however busy clients keep the service.
+        // Whoever hears that an order is carried out finds its events in the log, however busy clients keep the
+        // service.
         if self.controls.iter().any(|(_, control)| control.has_unsent()) {
             self.report_news();
         }
@@ -155,7 +159,7 @@ impl<B: BlockBackend> BlockService<B> {
         for (at, control) in &mut self.controls {
             if control.attend() {
                 let wanted = control.wanted();
-                // A control that cannot be waited for is gone as well.
+                // A connection that cannot be waited for is gone as well.
                 if wanted != control.interest
                     && self.waiter.change(control.stream(), EventSource::ControlClient(at).number(), wanted).is_ok()
                 {

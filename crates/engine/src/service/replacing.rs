@@ -36,9 +36,11 @@ pub(super) struct PendingReplacement {
 impl<B: BlockBackend> BlockService<B> {
     /// Replaces a device, now or when it is written back, and tells who ordered it.
     pub(super) fn replace(&mut self, control: usize, replacement: DeviceReplacement) {
+        // The array comes to rest for one replacement at a time.
         if self.replacing.is_some() {
             return self.tell_replaced(control, &replacement, Err(ReplaceError::UnderWay));
         }
+        // A file that hangs is found before anything is written back, and while requests are served.
         match self.backend.ask_file(&replacement) {
             Ok(true) => {
                 self.controls[control].waits_for_replacement = true;
@@ -69,6 +71,7 @@ impl<B: BlockBackend> BlockService<B> {
 
     /// Returns true if no request begins for the time being.
     pub(super) fn holds_requests(&self) -> bool {
+        // Requests are served while the bulk is written back, and held back only for the rest.
         let serves = [ReplacementPhase::Asking, ReplacementPhase::Draining];
         self.replacing.as_ref().is_some_and(|replacing| !serves.contains(&replacing.phase))
     }
@@ -90,6 +93,7 @@ impl<B: BlockBackend> BlockService<B> {
         let Some(replacing) = &mut self.replacing else { return false };
         let is_drained = !self.backend.is_draining();
         match replacing.phase {
+            // The device is replaced by then, so running out of time cannot undo it.
             ReplacementPhase::Noting if self.broken.is_some() || is_overdue => {
                 self.end_replacing(Ok(ReplaceOutcome::Done));
             }
@@ -106,6 +110,7 @@ impl<B: BlockBackend> BlockService<B> {
                 Some(Err(error)) => self.end_replacing(Err(error)),
             },
             ReplacementPhase::Draining if is_drained => {
+                // What requests dirtied meanwhile is little; only stopping them lets the cache become empty.
                 replacing.phase = ReplacementPhase::Quieting;
                 self.stir_all();
             }
@@ -117,6 +122,7 @@ impl<B: BlockBackend> BlockService<B> {
                 self.begun = true;
             }
             ReplacementPhase::Emptying if !self.backend.is_settling() => self.carry_out(),
+            // Told before the loss is durable, the operator could pull the device and a start would believe it.
             ReplacementPhase::Noting if self.backend.is_noted() => self.end_replacing(Ok(ReplaceOutcome::Done)),
             _ => return false,
         }
@@ -152,6 +158,7 @@ impl<B: BlockBackend> BlockService<B> {
         self.controls[control].reply(&match replaced {
             Ok(ReplaceOutcome::Done) => ControlReply::Done,
             Ok(ReplaceOutcome::Copying) => ControlReply::Copying,
+            // Only refusals that force overrides may suggest it.
             Err(error) if error.yields_to_force() => {
                 let does = if replacement.takes_out { "takes it out" } else { "replaces it" };
                 ControlReply::Failed(format!("{error} (--force {does} all the same)"))

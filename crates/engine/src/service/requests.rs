@@ -66,10 +66,12 @@ impl<B: BlockBackend> BlockService<B> {
         let RequestCompletion { tag, ok, bytes } = completion;
         let Some(pending) = self.pending.get_mut(tag as usize) else { return };
         let next = match pending.then {
+            // The plans have no durable trim or zeros, so FUA is a flush after them.
             RequestNext::Flush if ok => {
                 pending.then = RequestNext::Answer;
                 Some((HostRequest { tag, op: HostOp::Flush, offset: 0, len: 0, fua: false }, AlignedBuffer::new()))
             }
+            // A cache command of gigabytes goes step by step, so that it holds one small buffer.
             RequestNext::ReadOn { from, left } if ok && left > 0 => {
                 let len = left.min(AHEAD.into());
                 pending.then = RequestNext::ReadOn { from: from + len, left: left - len };
@@ -105,7 +107,7 @@ impl<B: BlockBackend> BlockService<B> {
         self.load.answered(&pending.request, ok, now - pending.since);
         let spare = match pending.source {
             RequestSource::Client(at) => match self.clients.get_mut(at) {
-                // What it holds now is noted when it is looked at next.
+                // The connection's memory is counted again when the service looks at it next.
                 Some(client) => answer(client, &pending, ok, bytes),
                 None => Some(bytes),
             },
@@ -118,6 +120,7 @@ impl<B: BlockBackend> BlockService<B> {
             self.budget.keep(buffer);
         }
         self.stir_source(pending.source);
+        // Only partial sectors are tracked, so aligned workloads pay one comparison.
         if !self.sectors.is_empty() {
             self.release_sectors(tag);
         }
@@ -132,6 +135,7 @@ impl<B: BlockBackend> BlockService<B> {
         {
             listening(told);
         }
+        // Commands become what the plans know: a cache command is a read whose bytes are dropped.
         let (mut offset, mut len) = (request.offset, u64::from(request.length));
         let (op, then) = match request.command {
             NbdCommand::Read { .. } => (HostOp::Read, RequestNext::Answer),
@@ -161,9 +165,11 @@ impl<B: BlockBackend> BlockService<B> {
         let since = Instant::now();
         self.news.note(since);
         let pending = PendingRequest { source, request, bytes, then, since };
+        // Checked after the trace is told: a recording holds what clients asked, whatever became of it.
         if let Some(why) = self.broken.clone() {
             return self.refuse(&pending, Errno::Io, &why);
         }
+        // `NBD_CMD_FLAG_FAST_ZERO` wants an error at once rather than zeros written slowly.
         if matches!(request.command, NbdCommand::WriteZeroes { fast: true, .. })
             && (op == HostOp::WriteZeroes || !self.backend.zeroes_fast(offset, len))
         {
@@ -174,6 +180,7 @@ impl<B: BlockBackend> BlockService<B> {
         let tag = self.pending.insert(pending) as u64;
         let fua = op == HostOp::Write && request.fua;
         let asked = HostRequest { tag, op, offset, len, fua };
+        // The queue of sectors must see every request while one of them is unaligned, or order would be lost.
         if are_whole(offset, len) && self.sectors.is_empty() {
             self.submit(asked, data);
         } else {
@@ -201,6 +208,7 @@ impl<B: BlockBackend> BlockService<B> {
 fn refuse_client(clients: &mut Slab<ClientConnection>, at: usize, pending: &PendingRequest, errno: Errno, why: &str) {
     let Some(client) = clients.get_mut(at) else { return };
     client.answered(pending.bytes);
+    // Nobody reads the reply of a client that is gone.
     if let Some(session) = client.session().copied().filter(|_| !client.gone) {
         client.send_queue.text(|text| session.fail(&pending.request, errno, &why, None, text));
     }
@@ -210,7 +218,7 @@ fn refuse_client(clients: &mut Slab<ClientConnection>, at: usize, pending: &Pend
 fn trace_request(request: &NbdRequest, begin: Instant) -> Option<Asked> {
     let op = match request.command {
         NbdCommand::Read { .. } => Op::Read,
-        // The content does not matter to a trace.
+        // A trace has no content, so zeros are recorded as a write.
         NbdCommand::Write | NbdCommand::WriteZeroes { .. } => Op::Write,
         NbdCommand::Flush => Op::Flush,
         NbdCommand::Trim => Op::Discard,
@@ -243,7 +251,7 @@ fn answer(
     let mut reply = ReadReply::new(&session, request);
     let left = reply.left();
     client.send_queue.head(&reply.data(left));
-    // Whole sectors were read.
+    // Whole sectors were read, of which the client asked for a part.
     let from = (request.offset % SECTOR) as usize;
     client.send_queue.payload(bytes, from..from + left as usize)
 }

@@ -45,7 +45,7 @@ impl<B: BlockBackend> BlockService<B> {
     /// Tells how far the scrub is, and its end.
     pub(super) fn tell_scrub(&mut self) {
         let Some(scrubbing) = &mut self.scrubbing else { return };
-        // Somebody else may have its number by now.
+        // Another connection may have the number by now, so the flag of this one decides.
         let control = self.controls.get_mut(scrubbing.control).filter(|control| control.waits_for_scrub);
         let Some(status) = self.backend.scrub().filter(|_| self.broken.is_none()) else {
             if let Some(control) = control {
@@ -65,6 +65,7 @@ impl<B: BlockBackend> BlockService<B> {
                 control.tell_progress(&ControlReply::Scrubbing(Box::new(status)));
             }
         } else {
+            // A scrub that nobody waits for would go on for hours without anybody knowing how to end it.
             self.backend.end_scrub("whoever ordered it has gone");
             self.begun = true;
         }

@@ -80,6 +80,7 @@ impl EdgeWork {
         if let (true, Some(sector)) = (was_read, self.left[place]) {
             let part = self.part(sector);
             if !self.is_write() {
+                // Zeros at an edge are written sector by sector; what lies between may be a hole.
                 bytes[part].fill(0);
                 self.left[place] = None;
                 let HostRequest { tag, offset, len, .. } = self.asked;
@@ -94,6 +95,7 @@ impl EdgeWork {
             self.left[place] = None;
             let base = (sector - around(self.asked.offset, self.asked.len).start) as usize;
             let merged = &mut self.data[base..base + SECTOR as usize];
+            // The rest of the sector is as it was read, since nobody else may write it meanwhile.
             merged[..part.start].copy_from_slice(&bytes[..part.start]);
             merged[part.end..].copy_from_slice(&bytes[part.end..]);
         }
@@ -116,7 +118,7 @@ impl<B: BlockBackend> BlockService<B> {
             _ => return self.begin_edges(asked, data),
         };
         if asked.len == 0 {
-            // A trim of parts of sectors, which keep what they hold.
+            // A trim of parts of sectors frees nothing: the sectors keep their content.
             return self.end(tag, true, data);
         }
         let (sectors, writes) = (asked.offset..asked.offset + asked.len, op != HostOp::Read);
@@ -139,6 +141,7 @@ impl<B: BlockBackend> BlockService<B> {
         };
         let then = std::mem::replace(&mut pending.then, RequestNext::Edge { was_read: true });
         let (work, sectors) = (EdgeWork { asked, then, data, edge, left: edges(offset, len) }, around(offset, len));
+        // Writes that the backend has already are entered first: the edge must be read after they have ended.
         for (before, pending) in self.pending.iter().filter(|(before, _)| *before as u64 != tag) {
             let others = around(pending.request.offset, pending.request.length.into());
             let overlaps = others.start < sectors.end && sectors.start < others.end;
@@ -200,6 +203,7 @@ impl<B: BlockBackend> BlockService<B> {
                 Some(work @ SectorWork::Whole(..)) => {
                     let SectorWork::Whole(asked, data) = std::mem::replace(work, SectorWork::Begun) else { continue };
                     self.submit(asked, data);
+                    // Reads change nothing, so nobody waits for their end.
                     if asked.op == HostOp::Read {
                         self.sectors.leave(tag, &mut free);
                     }
