@@ -32,8 +32,9 @@ use crate::{
     ScrubRequest, ScrubStatus, ServiceEvent, StateStatus, holes, marks,
 };
 
-/// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
-/// end first, and whoever opens them must not do so before.
+/// Limits how long an array may stay locked for a service that was killed. The kernel ends what a killed service
+/// had in
+/// its ring before it lets go of the lock, and nobody may open the files before that.
 const LINGERS: Duration = Duration::from_secs(2);
 
 /// Limits how long a member is waited for that is to be taken out, or replaced while it answers: it may hang.
@@ -129,12 +130,17 @@ impl ArrayBackend {
             let losses = if accepted.data { vec![PageRange::ALL] } else { Vec::new() };
             let described = description.described_without(folder(path), losses, believed)?;
             let DescribedArray { geometry, policy, controller, files } = described;
+            // A cache that holds copies alone can lose nothing, so its losses need nobody's consent.
             let accepted = AcceptedLosses { data: accepted.data || !holds_data(&policy), ..accepted };
             match FileExecutor::resynchronise_on(Arc::clone(&os), controller, files, accepted) {
+                // A killed service's locks outlive it until the kernel has ended its operations: waiting beats
+                // failing a restart.
                 Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(LINGERS / 100),
                 opened => {
                     let (files, path) = (opened?, path.to_owned());
                     let paths = files.config().devices.iter().map(|device| device.path.clone());
+                    // Asked once per file: whether zeros are fast must be answered per request, without a system
+                    // call.
                     let holes = holes::are_made_in_each(paths.collect());
                     let mut array = Self {
                         os,
@@ -166,6 +172,7 @@ impl ArrayBackend {
         let named = self.description.array.members.clone();
         let paths: Vec<PathBuf> = named.iter().map(|member| folder(&self.path).join(member)).collect();
         let found = self.files.config().devices.iter().zip(&paths);
+        // Members in their order are the usual case, and need no event.
         if found.clone().all(|(device, path)| device.path == *path) {
             return;
         }
@@ -192,6 +199,7 @@ impl ArrayBackend {
         }
         self.is_resumed = true;
         let array = self.files.engine().controller().array();
+        // With more members lost than the level tolerates, nothing can fill another.
         if array.is_broken() {
             return;
         }
@@ -199,7 +207,8 @@ impl ArrayBackend {
         let waiting: Vec<Dev> = (array.degraded() - filling).iter().filter(|dev| self.files.answers(*dev)).collect();
         for dev in waiting {
             let path = self.files.config().devices[dev.index()].path.clone();
-            // If it cannot be, the device is lost, which is news; if the array has stopped, whoever asks next is told.
+            // If filling cannot begin, the device is lost, which is news. If the array has stopped, the next call
+            // returns why.
             drop(self.files.replace(dev, &path));
         }
     }
@@ -213,18 +222,20 @@ impl ArrayBackend {
             }
             Some(SettlePhase::Flushing) => {
                 let served = self.files.engine().controller();
-                // A member that is being filled is not waited for; nor is one that is copied, but for the flush, which finds
-                // others that have failed.
+                // A member that is being filled is not waited for, since that takes hours. Nor is one that is
+                // copied, but for the flush,
+                // which finds others that have failed.
                 let is_copying = served.array().copying().is_some() && served.array().is_at_rest();
                 let has_ended = self.files.is_idle() || self.filling().is_some() || is_copying;
                 let status = served.status();
-                // What cannot be written back keeps nothing waiting: the order is refused over it.
+                // Dirty rows that cannot be written back keep nothing waiting: the order is refused over them.
                 let is_noted = !status.needs_device || status.dirty_rows > 0;
                 let is_at_rest = served.array().are_rows_at_rest() && is_noted;
                 if has_ended && is_at_rest && self.files.is_durable() {
                     self.settling = None;
                 } else if has_ended && !is_at_rest {
-                    // The cache may have let go of intents meanwhile.
+                    // The cache may have released intents meanwhile, and a flush that began before does not clear
+                    // them.
                     return self.files.begin_settle();
                 }
                 Ok(())
@@ -248,8 +259,10 @@ impl ArrayBackend {
     fn state(&self) -> ArrayState {
         let served = self.files.engine().controller();
         match self.files.status() {
+            // Hanging comes first: requests fail over it now, whatever else is wrong.
             Status::Starting | Status::Ready if !self.files.hanging().is_empty() => ArrayState::Hanging,
             Status::Starting => ArrayState::Recovering,
+            // The text of the state is the text of the error, so that status, log and exit name one cause.
             Status::Refused(why) => ArrayState::Stopped(FilesError::Refused(Box::new(why)).to_string()),
             Status::Ready if served.array().is_broken() => ArrayState::Failed,
             Status::Ready if served.array().is_rebuilding() => ArrayState::Rebuilding,
@@ -303,6 +316,7 @@ impl ArrayBackend {
     fn data_at(&self, dev: Dev, row: Row) -> Option<u64> {
         let (stripe, row_in_chunk) = self.geometry.stripe_of(row);
         let column = self.geometry.column(stripe, dev);
+        // A mirror's copies all hold the data of column 0.
         let column = if self.geometry.level() == RaidLevel::Raid1 { Column(0) } else { column };
         let is_data = self.geometry.data_set().contains(column);
         is_data.then(|| self.geometry.page_of(PagePlace { stripe, row_in_chunk, column }))
@@ -352,6 +366,7 @@ impl ArrayBackend {
     fn state_files(&self) -> [StateStatus; 2] {
         let config = self.files.config();
         let [nvram, intents] = self.files.state_traffic();
+        // An NVRAM on the cache's device wears that device out, so the status names the device.
         let on = matches!(config.nvram, NvramPlace::Behind(_)).then(|| CACHE.to_owned());
         let [nvram_waits, intents_wait] = self.files.waits_for_store();
         let [nvram_buffered, intents_buffered] = self.files.buffered_state().map(|why| why.map(ToString::to_string));
@@ -414,9 +429,11 @@ impl BlockBackend for ArrayBackend {
         if let Status::Refused(why) = self.files.status() {
             return Err(FilesError::Refused(Box::new(why)));
         }
+        // Before the executor's turn, so that what these begin goes out in the same turn.
         self.resume_filling();
         self.go_on_scrubbing()?;
         let first = self.files.poll()?;
+        // After the executor's turn, which may have moved the NVRAM or ended a copy.
         self.note_nvram();
         self.go_on_copying()?;
         self.go_on_settling()?;
@@ -453,6 +470,7 @@ impl BlockBackend for ArrayBackend {
 
     fn settles_before(&self, replacement: &DeviceReplacement) -> Option<Duration> {
         let number = self.device_numbered(&replacement.device)?;
+        // A forced replacement gives up what the device holds, and one that is lost has nothing to write back.
         if replacement.force || self.files.status() != Status::Ready || !self.files.answers(Dev(number as u8)) {
             return None;
         }
@@ -461,7 +479,7 @@ impl BlockBackend for ArrayBackend {
         }
         let served = &**self.files.engine().controller();
         if number >= usize::from(self.geometry.members()) {
-            // However long that takes.
+            // Writing back a whole cache takes as long as it takes: giving up early would lose what is dirty.
             return served.is_caching().then_some(Duration::MAX);
         }
         let names_other = replacement.takes_out || replacement.path.is_some();
@@ -480,7 +498,7 @@ impl BlockBackend for ArrayBackend {
 
     fn is_noted(&self) -> bool {
         let unnoted = self.files.engine().controller().unnoted();
-        // Whoever is told of it may pull the device: nothing may be on it alone by then.
+        // The operator may pull the device once told: nothing may lie on it alone by then.
         (unnoted & self.geometry.member_set()).is_empty() && self.files.is_durable() && !self.files.is_moving()
     }
 
@@ -500,7 +518,7 @@ impl BlockBackend for ArrayBackend {
     }
 
     fn replace(&mut self, replacement: &DeviceReplacement) -> Result<ReplaceOutcome, ReplaceError> {
-        // Whoever does not wait any longer has the rest of the array not come to rest either.
+        // An order that waits no longer ends the settling as well, or requests would stay held back.
         self.settling = None;
         let DeviceReplacement { device, path, takes_out, force } = replacement;
         let Some(number) = self.device_numbered(device) else {
@@ -516,11 +534,12 @@ impl BlockBackend for ArrayBackend {
             return Err(ReplaceError::Lost { device: self.device_name(Dev(number as u8)) });
         }
         if *force {
-            // What is lost by it is given up.
+            // The caller gives up what is lost by it.
         } else if number < usize::from(self.geometry.members()) {
             let names_other = *takes_out || path.as_ref().is_some_and(|path| path != own);
             check_member(served, status, Dev(number as u8), names_other)?;
         } else {
+            // Checked before anything is changed: what is refused leaves the array as it was.
             check_cache(served, status)?;
         }
         if *takes_out {
@@ -535,6 +554,7 @@ impl BlockBackend for ArrayBackend {
             self.files.replace(Dev(number as u8), &path)?;
         }
         self.note_nvram();
+        // The file has the device's place by now: an error of the description is reported, and undoes nothing.
         self.note_replaced(Dev(number as u8))?;
         Ok(ReplaceOutcome::Done)
     }
@@ -558,6 +578,7 @@ impl BlockBackend for ArrayBackend {
     fn zeroes_fast(&self, offset: u64, len: u64) -> bool {
         let shape = &self.files.config().shape;
         let (first, end) = (offset.div_ceil(shape.page_bytes()), (offset + len) / shape.page_bytes());
+        // Partial pages at either end are written, whatever the devices can do.
         let is_trimmed = self.files.engine().controller().trims_zeros(first..end);
         is_trimmed && self.files.status() == Status::Ready && self.has_holes()
     }
@@ -596,6 +617,7 @@ impl BlockBackend for ArrayBackend {
     }
 
     fn begin_stop(&mut self) {
+        // A copy could take hours; its file is simply not the member at the next start.
         self.end_copy();
         self.files.begin_end();
     }

@@ -60,7 +60,9 @@ impl ArrayAssembly {
         let found = FileExecutor::<Box<dyn ServedTier>>::inspect_members(&files)?;
         let needed = usize::from(geometry.members() - geometry.parity_columns());
         let current = found.iter().filter(|(_, fresh)| *fresh == MemberFreshness::Current).count();
-        // The freshest first, and of those that are as fresh the first one.
+        // The freshest first: each step back in event counts loses more writes. Among equals the first member wins,
+        // so that the
+        // choice does not depend on chance.
         let mut stale: Vec<(u64, usize)> = (0..)
             .zip(&found)
             .filter_map(|(at, (_, fresh))| match fresh {
@@ -119,7 +121,7 @@ impl ArrayAssembly {
         let forced = of(|member| member.is_forced);
         let believed = forced | of(|member| member.freshness == MemberFreshness::Current);
         let described = self.description.described(folder(&self.path))?;
-        // Older members that are not needed are left behind, or nobody could tell of what time the array is.
+        // Older members that are not needed stay out, or rows would mix several moments of the array.
         if self.short == 0 && self.members.iter().any(|member| member.freshness != MemberFreshness::Current) {
             FileExecutor::<Box<dyn ServedTier>>::force_members(&described.files, forced)?;
         }

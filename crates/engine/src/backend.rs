@@ -1,4 +1,4 @@
-//! What the service serves.
+//! Defines the device that a service serves.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -35,15 +35,16 @@ pub trait BlockBackend {
     /// [heard](Self::hear) of.
     fn wake_with(&mut self, waker: Box<dyn Fn() + Send + Sync>);
 
-    /// What is readable, too, when there is something to be done; none if the waker is called for all of it.
+    /// Returns a file that is readable when there is something to be done; none if the waker is called for all of
+    /// it.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Whether there has been something to be done since this was asked last.
+    /// Returns true if there has been something to be done since the last call.
     fn hear(&mut self) -> bool;
 
-    /// When it is to be [polled](Self::poll) whatever happens.
+    /// Returns the time after which the device must be [polled](Self::poll) even if nothing else happens.
     fn until_timer(&self) -> Option<Duration>;
 
     /// Begins to write back what members have not.
@@ -52,7 +53,7 @@ pub trait BlockBackend {
     /// If it has stopped.
     fn begin_drain(&mut self) -> Result<(), FilesError>;
 
-    /// Whether that is under way.
+    /// Returns true while dirty data is being written back.
     fn is_draining(&self) -> bool;
 
     /// Returns how long a replacement may wait until the array has [come to rest](Self::begin_settle), if it should wait: a
@@ -130,8 +131,9 @@ pub trait BlockBackend {
         false
     }
 
-    /// What holds of the first of these bytes, in the words of [`marks`](crate::marks); of as many as can be told at once.
-    /// Nothing of them, unless it knows better.
+    /// Returns the state of the first of these bytes, in the words of [`marks`](crate::marks), in extents.
+    ///
+    /// They need not cover all of the bytes. By default there are no marks.
     fn marks(&self, offset: u64, len: u64) -> Vec<StatusExtent> {
         let _ = offset;
         vec![StatusExtent { length: len, flags: 0 }]
@@ -142,7 +144,7 @@ pub trait BlockBackend {
         let _ = tell;
     }
 
-    /// How it is.
+    /// Returns the status of the device.
     fn status(&self) -> ArrayStatus;
 
     /// Has it wait for nothing without a limit from now on: it is to [stop](Self::stop) once its requests are answered.

@@ -1,4 +1,4 @@
-//! Which files make holes: in others zeros are written where something is trimmed.
+//! Finds out whether files can punch holes. In other files a trim writes zeros.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,7 +18,8 @@ pub(crate) fn are_made_in_each(paths: Vec<PathBuf>) -> Vec<bool> {
     let (sender, found) = mpsc::channel();
     let ask = move || {
         for (at, path) in paths.iter().enumerate() {
-            // Nobody listens any more if it takes too long.
+            // The receiver is gone once the time is over.
+            // A file that hangs leaves its own answer, and those after it, at "no".
             if are_made_in(path) && sender.send(at).is_err() {
                 return;
             }
@@ -41,11 +42,12 @@ fn are_made_in(path: &Path) -> bool {
 /// Returns true if a file makes holes.
 fn are_made(file: &File) -> io::Result<bool> {
     let metadata = file.metadata()?;
+    // A block device cannot be probed without destroying data, but the kernel states what it can do.
     if metadata.file_type().is_block_device() {
         let dev = metadata.rdev();
         return Ok(are_made_by(&format!("/sys/dev/block/{}:{}", major(dev), minor(dev))));
     }
-    // A hole behind the end of a file changes nothing, and is refused where there are no holes.
+    // A hole beyond the end changes nothing, and file systems without holes refuse it all the same.
     let end = metadata.len().next_multiple_of(4096);
     Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, end, 4096).is_ok())
 }

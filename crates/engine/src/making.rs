@@ -74,11 +74,12 @@ impl ArrayDescription {
     }
 
     fn make(&self, path: &Path, how: ArrayMaking<'_>, watch: ZeroingWatch) -> Result<MadeArray, DescriptionError> {
+        // Only folders that this call makes are removed again if it fails.
         let missing: Vec<&Path> = folder(path).ancestors().take_while(|folder| !folder.exists()).collect();
         std::fs::create_dir_all(folder(path)).map_err(DescriptionError::io(path))?;
         let made = self.make_watched_on(&(Arc::new(RealOs) as Arc<dyn OsInterface>), path, how, watch);
         if made.is_err() {
-            // Those that were made for it, as far as nothing is in them.
+            // Folders are removed from the innermost on, as far as they are empty.
             missing.into_iter().take_while(|folder| std::fs::remove_dir(folder).is_ok()).for_each(drop);
         }
         made
@@ -115,12 +116,14 @@ impl ArrayDescription {
             return Err(DescriptionError::Exists(path.to_owned()));
         }
         let DescribedArray { policy, controller, mut files, .. } = self.described(folder(path))?;
-        // What was written to devices through the page cache is made durable at the end, which may take long.
+        // Data that went through the page cache is synced at the end, which may take hours on a large array.
         (files.patience, files.device_timeout) = (Duration::from_hours(24 * 7), None);
         let made = MadeArray { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
         let config = files.clone();
         let mut files = FileExecutor::create_watched_on(Arc::clone(os), controller, files, existing, watch)?;
+        // A clean stop leaves no intents, so that the first start has nothing to recover.
         let stopped = files.wait_ready().and_then(|()| files.stop_clean());
+        // The description comes last: until it is there, a crash leaves files that are no array's.
         let described = stopped.map_err(DescriptionError::from).and_then(|_| self.save(&**os, path));
         if described.is_err() {
             FileExecutor::<Box<dyn ServedTier>>::unmake(&**os, &config, existing);
@@ -132,14 +135,16 @@ impl ArrayDescription {
     fn give_up(&self, os: &dyn OsInterface, path: &Path, old: &Self) -> Result<ExistingFiles, DescriptionError> {
         let of_folder = folder(path);
         let (old, new) = (old.described(of_folder)?.files, self.described(of_folder)?.files);
+        // All files of both arrays are checked before the first is removed, so that a refusal changes nothing.
         let existing = FileExecutor::<Box<dyn ServedTier>>::check_given_up(os, &old, &new)?;
         let spare = FileExecutor::<Box<dyn ServedTier>>::find_spare_nvram(os, &old)?;
-        // Without its description nobody takes what is left for the array.
+        // The description goes first: without it nobody takes what a crash leaves for an array.
         os.remove(path).map_err(DescriptionError::io(path))?;
         os.sync_folder(of_folder, SyncPoint::DescriptionFolder).map_err(DescriptionError::io(of_folder))?;
         for path in old.devices.iter().map(|device| &*device.path).chain([old.nvram_path(), &old.intents]).chain(spare)
         {
             let io = DescriptionError::io(path);
+            // A block device cannot be removed; the new array's label overwrites the old one.
             if !os.is_block_device(path) && os.exists(path).map_err(DescriptionError::io(path))? {
                 os.remove(path).map_err(io)?;
             }
@@ -159,7 +164,7 @@ impl ArrayDescription {
     /// Writes the description as it is, if there is no error; it may not outlive the power before its
     /// [name is synced](Self::sync_name).
     pub(crate) fn put(&self, os: &dyn OsInterface, path: &Path) -> Result<(), DescriptionError> {
-        // Written beside its place and then given its name: it is there as a whole or not at all.
+        // Written beside its place and then renamed, so that a crash leaves the old description or the new one.
         let new = path.with_extension("toml.new");
         let written = os.open(&new, PathPresence::Either).and_then(|file| {
             file.set_len(0)?;

@@ -1,4 +1,4 @@
-//! What a client can be told of pages beside their content: the context `destage:state` of block status.
+//! Reports the state of pages beside their content: the context `destage:state` of block status.
 
 use destage_cache::ServedTier;
 use destage_nbd::StatusExtent;
@@ -11,13 +11,13 @@ pub const CONTEXT: &str = "destage:state";
 pub const DIRTY: u32 = 1;
 /// The member has the newest version, and the parity covers an older one.
 pub const STALE: u32 = 2;
-/// It is lost for good until it is written anew.
+/// Marks a page that is lost for good until it is written anew.
 pub const LOST: u32 = 4;
 
 /// Pages that are told of at a time: a client asks on from there, and others have their turn.
 const PAGES: u64 = 4096;
 
-/// What holds of the first of these bytes of an array, as many as are told of at a time.
+/// Returns the state of the first of these bytes of an array, for at most 4,096 pages.
 pub fn of(served: &dyn ServedTier, page_bytes: u64, offset: u64, len: u64) -> Vec<StatusExtent> {
     let (array, mut extents) = (served.array(), Vec::<StatusExtent>::new());
     let end = offset + len;
@@ -45,7 +45,7 @@ fn flags(served: &dyn ServedTier, page: u64) -> u32 {
     }
 }
 
-/// Whether one of these ranges, which are in order, has the page.
+/// Returns true if one of these ranges, which are in order, has the page.
 fn is_lost(lost: &[PageRange], page: u64) -> bool {
     lost.get(lost.partition_point(|range| range.end() <= page)).is_some_and(|range| range.contains(page))
 }

@@ -1,4 +1,5 @@
-//! Where Linux' md would put data on a member, so that either can take over what the other has written.
+//! Computes where Linux' md would put data on a member, so that either can take over members that the other has
+//! written.
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! What clients ask for, written down as a trace.
+//! Records the requests of clients as a trace.
 
 use std::io::{self, Write};
 
@@ -25,6 +25,7 @@ impl<W: Write> RequestRecorder<W> {
     }
 
     /// Notes a request. What cannot be written is told in the end: clients are served all the same.
+    // A full disk must not stop the service: the first error is kept and returned at the end.
     pub fn note(&mut self, request: Request) {
         self.batch.push(request);
         if self.batch.len() == BATCH {

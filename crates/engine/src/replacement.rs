@@ -159,6 +159,7 @@ pub(crate) fn check_member(
     let array = served.array();
     let (not_live, geometry) = (array.degraded(), &array.config().geometry);
     let (device, level) = (name(dev), format!("{}:{}", geometry.level(), geometry.members()));
+    // Comes first: with too many members lost every other answer would promise what cannot be done.
     if array.is_broken() {
         return Err(ReplaceError::Broken { lost: without(array.filling().map(|one| one.0), not_live), level });
     }
@@ -168,6 +169,7 @@ pub(crate) fn check_member(
     if status != Status::Ready {
         return Err(ReplaceError::Recovering { device });
     }
+    // While a member is being filled, its rows that are not filled yet rely on the others.
     if !array.can_spare(dev) || array.filling().is_some() {
         let filling = array.filling().map(|one| one.0);
         let needed = format!("{}, and {level} cannot do without {device} as well", without(filling, not_live));
@@ -178,9 +180,11 @@ pub(crate) fn check_member(
         };
         return Err(ReplaceError::Needed { why, first });
     }
+    // Without the cache, stale parity rebuilds nothing until it is updated from all members.
     if !served.is_caching() && served.stale_rows() > 0 {
         return Err(ReplaceError::Stale { device, rows: served.stale_rows() });
     }
+    // A whole member without another file named is more likely a slip than a wish to empty it.
     if names_other { Ok(()) } else { Err(ReplaceError::Whole { device }) }
 }
 

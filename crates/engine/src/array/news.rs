@@ -33,10 +33,12 @@ impl ArrayBackend {
     pub(super) fn tell_news(&mut self, tell: &mut dyn FnMut(ServiceEvent)) {
         self.page_news(tell);
         let now = self.glance();
+        // Comparing two small values is cheap enough for every turn of an idle service.
         if self.seen == Some(now) && self.untold.is_empty() {
             return;
         }
         let all = DevSet::first(self.files.config().devices.len() as u32);
+        // The first look compares with a whole array, so that what an opening found lost is told as news.
         let unseen = ArraySnapshot {
             answering: all,
             hanging: DevSet::EMPTY,
@@ -47,6 +49,7 @@ impl ArrayBackend {
             lost_with_cache: 0,
             ..now
         };
+        // Damage is found by the opening alone, so it is told once, with the first look.
         if let (None, Some(damaged)) = (self.seen, self.files.damaged_intents()) {
             tell(ServiceEvent::IntentsDamaged { why: damaged.errors.clone(), rows: damaged.rows, of: damaged.of });
         }
@@ -59,6 +62,8 @@ impl ArrayBackend {
             }
         }
         let seen = self.seen.replace(now).unwrap_or(unseen);
+        // Losses come before the state that follows from them, so that the log reads in the order of cause and
+        // effect.
         for dev in (seen.answering - now.answering).iter() {
             let why = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());
             let (device, path) = (self.device_name(dev), self.device_file(dev));
@@ -83,6 +88,7 @@ impl ArrayBackend {
                 tell(ServiceEvent::DataLost { bytes: ranges.iter().map(|range| range.bytes).sum(), ranges });
             }
         }
+        // Ranges are complete only once recovery has ended; told before, a part would pass for the whole.
         if now.is_ready && (now.lost_with_cache > seen.lost_with_cache || !seen.is_ready && now.lost_with_cache > 0) {
             let page = self.files.config().shape.page_bytes();
             let bytes = now.lost_with_cache as u64 * page;
@@ -92,6 +98,7 @@ impl ArrayBackend {
             tell(ServiceEvent::CacheDataLost { bytes, ranges: ranges.collect() });
         }
         let state = self.state();
+        // The state comes last: it sums up what the events before it have caused.
         if self.told.as_ref() != Some(&state) {
             let from = self.told.replace(state.clone());
             tell(ServiceEvent::StateChanged { from, to: state });
@@ -162,13 +169,15 @@ impl ArrayBackend {
                     let lost = ByteRange { offset: first * bytes, bytes };
                     tell(ServiceEvent::DirtyPageLost { path, offset, bytes, lost });
                 }
-                // It answers for the NVRAM that lies on it.
+                // The cache's device still answers for the NVRAM that lies on it, so it is not lost as a whole.
                 PageFate::TooMany if self.files.answers(dev) => {
                     let why = "more of its pages could not be used than max-corrected allows; the NVRAM on it goes on; destage replace, or the next start, makes a cache of it again";
                     tell(ServiceEvent::DeviceLost { device, path, why: why.to_owned() });
                 }
                 // The device is lost, and its news says why.
                 PageFate::TooMany => {}
+                // A scrub reports page by page, and an event per page would flood the log: ranges are named when
+                // its portion ends.
                 PageFate::Mismatched | PageFate::Rewritten => self.note_mismatch(report),
             }
         }

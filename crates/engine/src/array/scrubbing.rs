@@ -53,6 +53,8 @@ impl ArrayScrub {
         let rate = self.order.rate_bytes?;
         let takes =
             Duration::from_nanos((u128::from(rows.count) * u128::from(page) * 1_000_000_000 / u128::from(rate)) as u64);
+        // Requests of clients come first: beside them a scrub takes a tenth of its rate, much as md falls back to
+        // `sync_speed_min`.
         Some(begun + if self.was_asked { takes * SLOWER } else { takes })
     }
 }
@@ -70,6 +72,7 @@ impl ArrayBackend {
         if self.files.status() != Status::Ready {
             return Err(ScrubError::Recovering);
         }
+        // The executor compares one portion at a time, and a portion of an earlier order may be in flight.
         if self.files.is_scrubbing() || self.is_scrubbing() {
             return Err(ScrubError::UnderWay);
         }
@@ -95,6 +98,7 @@ impl ArrayBackend {
     /// Ends the scrub that runs, for this reason, once what it compares now is compared.
     pub(super) fn cut_scrub(&mut self, why: &str) {
         if let Some(scrub) = self.scrub.as_mut().filter(|scrub| scrub.is_running()) {
+            // The first reason counts: later ones follow from it.
             scrub.ending.get_or_insert_with(|| why.to_owned());
         }
     }
@@ -113,7 +117,7 @@ impl ArrayBackend {
 
     /// Returns how long it is until the next portion may begin, if one is to be waited for.
     pub(super) fn until_portion(&self) -> Option<Duration> {
-        // An array that is to come to rest does not compare more rows meanwhile.
+        // An array that comes to rest for a replacement starts no portion: that would keep it from resting.
         let is_held = self.files.is_scrubbing() || self.settling.is_some();
         let scrub = self.scrub.as_ref().filter(|scrub| scrub.is_running() && !is_held)?;
         let due = scrub.due(self.page_bytes()).filter(|_| scrub.ending.is_none());
@@ -129,6 +133,7 @@ impl ArrayBackend {
         let (page, end) = (self.page_bytes(), self.geometry.member_pages());
         let Some(scrub) = &mut self.scrub else { return Ok(()) };
         let state = match scrub.ending.take() {
+            // A scrub that has compared all rows has finished, even if its end was asked for meanwhile.
             _ if scrub.next.0 >= end => Some(ScrubState::Finished),
             why => why.map(ScrubState::Stopped),
         };
@@ -146,6 +151,7 @@ impl ArrayBackend {
         let rows = Rows::new(scrub.next, count);
         (scrub.portion, scrub.was_asked) = (Some((now, rows)), false);
         let repairs = scrub.order.repair;
+        // The rate is kept here, since the controller that compares has no clock.
         self.files.begin_scrub(ScrubOrder { rows, repairs })
     }
 
@@ -159,7 +165,8 @@ impl ArrayBackend {
     /// Counts what a portion that is done has found, and names what differs.
     fn take_portion(&mut self) {
         let Some(found) = self.files.take_scrubbed() else { return };
-        // Its reports are among those that nobody has fetched yet, or were fetched already.
+        // Reports of the portion may be fetched by now or not, so the rest are fetched before the portion is summed
+        // up.
         let mut events = std::mem::take(&mut self.untold);
         self.page_news(&mut |event| events.push(event));
         self.untold = events;
@@ -172,6 +179,7 @@ impl ArrayBackend {
         let position = scrub.next.0 * page;
         scrub.tenths = tenths;
         self.name_mismatches();
+        // Ten events of progress a scrub: more would bury the others in the log.
         if before < tenths && tenths < 10 {
             self.untold.push(ServiceEvent::ScrubProgress { percent: tenths * 10, position });
         }
@@ -204,6 +212,7 @@ impl ArrayBackend {
         let bytes = range.len() as u64 * page;
         let data = self.geometry.member_set().iter().filter_map(|dev| self.data_at(dev, Row(first.page)));
         let mut data: Vec<_> = data.map(|first| ByteRange { offset: first * page, bytes }).collect();
+        // Copies of a mirror name the same data once.
         data.sort_unstable_by_key(|range| range.offset);
         data.dedup();
         ServiceEvent::RowsMismatched {

@@ -71,7 +71,7 @@ impl ArrayBackend {
 
     /// Goes on with the copying of a member, and has the file take its place.
     pub(super) fn go_on_copying(&mut self) -> Result<(), FilesError> {
-        // A turn without a successor looks for one once.
+        // A turn without a successor looks for one once, and costs no more.
         if self.files.succession().is_some() {
             self.files.begin_hand_over();
             if let Some((dev, path, SuccessionPhase::Quiet)) = self.files.succession() {
@@ -86,16 +86,24 @@ impl ArrayBackend {
 
     /// Has a file take the place of its member. The description says which of the two has it.
     fn hand_over(&mut self, dev: Dev, path: PathBuf) -> Result<(), FilesError> {
+        // The label says whose place the file takes, and is durable before the description names the file. Either
+        // file is the
+        // member until then.
         if self.files.label_successor()? != SuccessorLabelling::Durable {
             return Ok(());
         }
         let before = self.description.clone();
         self.description.set_device(dev.index(), &path);
+        // The rename of the description is the one step by which the successor becomes the member. Before it
+        // nothing has
+        // changed, so an error here drops the successor alone.
         if let Err(error) = self.description.put(&*self.os, &self.path) {
             self.description = before;
             return self.files.refuse_successor(io::Error::other(error.to_string()));
         }
         let synced = ArrayDescription::sync_name(&*self.os, &self.path);
+        // After the rename a start would take the new file, so this one goes on with it, whether or not the name is
+        // durable.
         self.files.hand_over()?;
         let (device, file) = (self.device_name(dev), path_text::of(&path));
         self.holes[dev.index()] = holes::are_made_in_each(vec![path])[0];
@@ -110,7 +118,7 @@ impl ArrayBackend {
 
     /// Ends the copying of a member, before the array ends.
     pub(super) fn end_copy(&mut self) {
-        // Whoever asks next is told if the array has stopped.
+        // If the array has stopped, the next call returns why.
         drop(self.files.drop_successors());
         self.take_dropped();
         if let Some(waiting) = self.waiting.take() {
@@ -122,8 +130,9 @@ impl ArrayBackend {
     fn take_dropped(&mut self) {
         let Some(DroppedSuccessor { dev, path, why, is_fit }) = self.files.take_dropped_successor() else { return };
         if is_fit {
-            // If it cannot be asked, it is seen when it is opened.
+            // If the file cannot be asked, opening it will show why.
             let probe = self.files.ask_file(dev, &path).ok().flatten();
+            // The file may still take writes that were begun for the copy: it is filled only once they have ended.
             self.waiting = Some(WaitingReplacement { dev, path, until: Instant::now() + SETTLES, probe });
         } else {
             self.note_failed(dev, &path, why.to_string());
@@ -148,10 +157,12 @@ impl ArrayBackend {
             Some(Some(answered)) => answered,
             None => Ok(()),
         };
+        // The array may have lost more meanwhile, and then nothing can fill the file.
         let checked = check_member(&**self.files.engine().controller(), self.files.status(), dev, true);
         let checked = checked.and_then(|()| Ok(answered?));
         let replaced = checked.and_then(|()| Ok(self.files.replace(dev, &path)?));
         match replaced {
+            // The old writes are in flight: another try in a few milliseconds is likely to do.
             Err(ReplaceError::Files(FilesError::AtWork(_))) if !is_over => {
                 self.waiting = Some(WaitingReplacement { dev, path, until, probe: None });
             }
@@ -170,6 +181,7 @@ impl ArrayBackend {
         let (number, path) = (dev.index(), self.files.config().devices[dev.index()].path.clone());
         self.holes[number] = holes::are_made_in_each(vec![path.clone()])[0];
         self.untold.push(ServiceEvent::DeviceReplaced { device: self.device_name(dev), path: self.device_file(dev) });
+        // A device made anew in its own file is named already.
         if path == self.device_path(number) {
             return Ok(());
         }
