@@ -24,7 +24,7 @@ use destage_plan::{HostOp, HostRequest, quantity};
 /// A device that answers at once.
 struct Bare {
     bytes: u64,
-    /// Its content, if it keeps any.
+    /// Holds the content, if any is kept.
     memory: Option<Vec<u8>>,
     done: VecDeque<RequestCompletion>,
 }

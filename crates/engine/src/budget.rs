@@ -70,10 +70,13 @@ impl MemoryBudget {
     /// the floors come on top.
     pub(crate) fn new(limit: usize, clients: usize) -> Self {
         let longest = LONGEST as usize;
+        // The longest request must fit, or its client would wait for ever.
         let shared = limit.saturating_sub(clients * FLOOR).max(longest);
         Self {
             limit,
             shared,
+            // A quarter is left to light connections, so that a few large writers cannot keep small readers
+            // waiting.
             heavy_part: (shared / 4 * 3).max(longest),
             held: Vec::new(),
             total: 0,
@@ -130,6 +133,7 @@ impl MemoryBudget {
         }
         self.held[client] = now;
         self.total = self.total - before + now;
+        // Most connections stay within their floor, and cost no sums.
         if before > FLOOR || now > FLOOR {
             self.excess = self.excess - excess(before) + excess(now);
             self.heavy = self.heavy - heavy(before) + heavy(now);
@@ -141,7 +145,7 @@ impl MemoryBudget {
     pub(crate) fn leave(&mut self, client: usize) {
         if let Some(place) = self.waiting.iter().position(|(other, _)| *other == client) {
             self.waiting.remove(place);
-            // Who comes next may have waited for that alone.
+            // The next in line may have waited for this place alone.
             self.is_released = true;
         }
     }
@@ -154,14 +158,19 @@ impl MemoryBudget {
         }
         let is_next = self.waiting.front().is_none_or(|(first, _)| *first == client);
         let excess_after = self.excess - excess(held) + own;
+        // The dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998): a light one may hold as much
+        // as stays
+        // free after it.
         if own <= LIGHT && is_next && own + excess_after <= self.shared {
             return true;
         }
         let heavy_after = self.heavy - heavy(held) + heavy(held + more);
+        // Heavy connections are served in the order of coming: else small ones would pass a long request for ever.
         if own > LIGHT {
             return is_next && heavy_after <= self.heavy_part && excess_after <= self.shared;
         }
         let (light_part, light_after) = (self.shared - self.heavy_part, excess_after - heavy_after);
+        // Light ones pass heavy ones that wait, but only within the part that is set aside for them.
         own + light_after <= light_part
     }
 
@@ -176,6 +185,7 @@ impl MemoryBudget {
     fn admits_or_waits(&mut self, client: usize, held: usize, more: usize) -> bool {
         self.settle(client, held);
         let admits = self.admits(client, held, more);
+        // Admitted ones skip the search of the queue, which is empty in nearly every call.
         if self.waiting.is_empty() && admits {
             return true;
         }
@@ -201,9 +211,11 @@ impl MemoryBudget {
             return BufferGrant::Given(AlignedBuffer::new());
         }
         let mut buffer = self.pool.take(len);
+        // Buffers kept for reuse count as memory, and give way to a request.
         if self.excess + bytes + self.pool.bytes() > self.shared {
             self.pool.clear();
         }
+        // The system may be short where the budget is not: kept buffers are returned to it before a request fails.
         if buffer.try_resize(len).is_err() {
             self.pool.clear();
             if buffer.try_resize(len).is_err() {
@@ -229,6 +241,7 @@ impl MemoryBudget {
 
     /// Keeps a buffer to be used again while there is room for it.
     pub(crate) fn keep(&mut self, buffer: AlignedBuffer) {
+        // Nobody waits for memory that idle buffers hold.
         let room = self.shared.saturating_sub(self.excess + self.pool.bytes());
         self.pool.keep(buffer, room);
     }
@@ -236,6 +249,8 @@ impl MemoryBudget {
     /// Tells which of those that wait can go on, if something was let go of; the first comes last.
     pub(crate) fn ready(&mut self, mut tell: impl FnMut(usize)) {
         if std::mem::take(&mut self.is_released) && !self.waiting.is_empty() {
+            // In reverse, since the caller takes clients from the end of its list: the first in line is served
+            // first.
             for (client, more) in self.waiting.iter().rev() {
                 if self.admits(*client, self.held_by(*client), *more) {
                     tell(*client);

@@ -36,18 +36,19 @@ impl BufferPool {
 
     /// Keeps a buffer if it has one of the sizes, and `room` has its bytes.
     pub(crate) fn keep(&mut self, buffer: AlignedBuffer, room: usize) {
+        // An aligned buffer allocates up to one alignment more than it can use.
         let usable = buffer.capacity().saturating_sub(AlignedBuffer::ALIGN);
         if usable < SMALLEST {
             return;
         }
-        // The largest that it is surely long enough for.
+        // The largest size that the buffer surely holds: its capacity need not be a power of two.
         let size = (usable.ilog2() - SMALLEST.ilog2()) as usize;
         let bytes = buffer.capacity();
         if size >= SIZES || bytes > room {
             return;
         }
         if self.bytes + bytes > SPARE {
-            // What is used changes seldom: what there is of other sizes has had its time.
+            // Workloads keep to few sizes, and buffers of other sizes belong to a workload that has ended.
             let others = self.buffers.iter_mut().enumerate().filter(|(other, _)| *other != size);
             for buffers in others.map(|(_, buffers)| buffers) {
                 self.bytes -= buffers.drain(..).map(|buffer| buffer.capacity()).sum::<usize>();
@@ -80,6 +81,7 @@ impl BufferPool {
 
 /// Returns the size, among those that are kept, of buffers of `len` bytes.
 const fn size_of(len: usize) -> usize {
+    // Sizes are powers of two, so that a buffer is found without a search.
     let len = if len < SMALLEST { SMALLEST } else { len };
     (len.next_power_of_two().ilog2() - SMALLEST.ilog2()) as usize
 }

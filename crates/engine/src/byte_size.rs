@@ -13,6 +13,7 @@ impl fmt::Display for ByteSize {
     /// Writes it exactly, in the largest unit that divides it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        // A unit that does not divide the size would round, and a label would then not match its array.
         let unit = units.into_iter().find(|(unit, _)| self.0 > 0 && self.0.is_multiple_of(*unit));
         let (unit, name) = unit.unwrap_or((1, "B"));
         write!(f, "{}{name}", self.0 / unit)

@@ -16,7 +16,7 @@ use crate::waiter::IoInterest;
 
 /// Sets the bytes that one step of a cache command reads.
 pub(crate) const AHEAD: u32 = 256 << 10;
-/// What is left of a payload is received into its place rather than by way of the input from so many bytes on.
+/// Sets the bytes from which on the rest of a payload is received into its buffer, and not by way of the input.
 const DIRECT: usize = 16 << 10;
 /// Unsent bytes from which on nothing more is received.
 const UNSENT: usize = 4 << 20;
@@ -106,11 +106,11 @@ pub(crate) struct ClientConnection {
     payloads: usize,
     /// Nothing more is received: the client has said goodbye, or is gone.
     pub(crate) ended: bool,
-    /// It is gone: what is still under way is answered to nobody.
+    /// Is true once the client is gone: answers to its requests in flight are dropped.
     pub(crate) gone: bool,
     /// The socket may have something to be received.
     pub(crate) readable: bool,
-    /// What is waited for.
+    /// Holds the events that the service waits for on the socket.
     pub(crate) interest: IoInterest,
     /// Notes when it came.
     pub(crate) since: Instant,
@@ -141,22 +141,24 @@ impl ClientConnection {
         connection
     }
 
-    /// What was agreed on.
+    /// Returns the session that was negotiated; none before that.
     pub(crate) const fn session(&self) -> Option<&NbdSession> {
         self.server.session()
     }
 
-    /// Whether it has as much under way as it may have.
+    /// Returns true if the client has as many requests, payloads or unsent replies as it may have.
     pub(crate) const fn is_full(&self) -> bool {
+        // Backpressure by not reading: the rest waits in the client's own socket, and costs this process nothing.
         self.requests >= REQUESTS || self.payloads >= PAYLOADS || self.send_queue.left() >= UNSENT
     }
 
-    /// Whether it can be forgotten: nothing comes in, nothing is under way, and all is sent.
+    /// Returns true if the connection can be forgotten: nothing comes in, nothing is in flight, and all replies are
+    /// sent.
     pub(crate) const fn is_over(&self) -> bool {
         self.ended && self.requests == 0 && self.send_queue.left() == 0
     }
 
-    /// What is to be waited for.
+    /// Returns the events to wait for on the socket.
     pub(crate) const fn wanted(&self) -> IoInterest {
         IoInterest { read: !self.ended && !self.waits && !self.is_full(), write: self.send_queue.left() > 0 }
     }
@@ -174,6 +176,7 @@ impl ClientConnection {
 
     /// Returns true if it is this client's turn to move something: a payload is not received while it is full.
     const fn owes(&self) -> bool {
+        // A client whose payload is not read because it is full cannot be blamed for not moving.
         self.send_queue.left() > 0 || self.coming.is_some() && !self.is_full()
     }
 
@@ -256,7 +259,7 @@ impl ClientConnection {
     ) -> Result<Option<IncomingRequest>, ConnectionLoss> {
         loop {
             if self.ended || self.is_full() {
-                // Others have their turn meanwhile.
+                // The place in the queue goes to others: this client asks again when it has room.
                 if self.waits {
                     budget.leave(number);
                 }
@@ -286,7 +289,7 @@ impl ClientConnection {
             let request = if let Some(request) = self.held_back.take() {
                 request
             } else {
-                // Refusals are replies, too: who takes none is not heard.
+                // Refusals are replies, too, and take memory: a client that takes none is not read from.
                 self.waits = !budget.admits_request(number, self.held());
                 if self.waits {
                     return Ok(None);
@@ -297,7 +300,7 @@ impl ClientConnection {
                 self.take_output();
                 match event? {
                     ServerEvent::More => return Ok(None),
-                    // It was taken over just now; if the client does not take it, nothing is received.
+                    // The output was taken over just now. If the client does not read it, nothing more is received.
                     ServerEvent::SendFirst if self.is_full() => return Ok(None),
                     ServerEvent::SendFirst | ServerEvent::Started => continue,
                     ServerEvent::Payload(_) => unreachable!("payloads are taken as they come"),
@@ -312,6 +315,7 @@ impl ClientConnection {
             self.waits = matches!(room, BufferGrant::Later);
             match room {
                 BufferGrant::Given(data) if request.command == NbdCommand::Write => {
+                    // The buffer is laid out by sectors, and the payload begins within the first of them.
                     let front = (request.offset % SECTOR) as usize;
                     self.coming = Some((IncomingRequest { request, data }, front));
                 }
@@ -320,6 +324,7 @@ impl ClientConnection {
                     self.held_back = Some(request);
                     return Ok(None);
                 }
+                // The payload still comes in and is skipped, so the connection survives an allocation that fails.
                 BufferGrant::Failed => self.refuse(&request, Errno::NoMem, "there is no memory for it"),
             }
         }
@@ -335,7 +340,8 @@ impl ClientConnection {
     pub(crate) fn give_back_input(&mut self, budget: &mut MemoryBudget) {
         let left = self.filled.len();
         if left == 0 && !self.input.is_empty() || left <= DIRECT && left < self.input.len() {
-            // A part of a message, hence short, or what is not begun as yet.
+            // The rest is part of a message, hence short, or the bytes of a request that has not begun.
+            // 1,024 idle clients would otherwise hold 128 MiB of empty input buffers.
             let rest = Box::from(&self.input[self.filled.clone()]);
             budget.pool.keep_input(std::mem::replace(&mut self.input, rest));
             self.filled = 0..left;
@@ -359,6 +365,8 @@ impl ClientConnection {
     fn receive(&mut self, budget: &mut MemoryBudget, drained: &mut bool) -> Result<bool, ConnectionLoss> {
         let wanted = self.server.payload_left() as usize;
         if let Some((incoming, filled)) = &mut self.coming
+            // A large payload is read into its place at once: a copy of each byte would cost more than the system
+            // call saved.
             && wanted >= DIRECT
         {
             let place = &mut incoming.data[*filled..*filled + wanted];
@@ -366,6 +374,8 @@ impl ClientConnection {
                 Some(0) => Err(ConnectionLoss::Cut),
                 Some(read) => {
                     *filled += read;
+                    // A short read means that the socket is empty: asking again would cost a system call to learn
+                    // nothing.
                     *drained = read < wanted;
                     self.moved += read as u64;
                     self.server.payload_read(read as u32);
@@ -377,7 +387,7 @@ impl ClientConnection {
                 }
             };
         }
-        // What is left over is part of a message, hence short.
+        // The bytes that are left over are part of a message, hence short, so moving them is cheap.
         self.take_input(budget);
         let place = &mut self.input[self.filled.end..];
         let wanted = place.len();

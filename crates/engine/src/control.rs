@@ -21,7 +21,7 @@ use crate::waiter::IoInterest;
 /// Bytes that an order has at most.
 const LONGEST: usize = 4096;
 
-/// What the service is told.
+/// Lists the orders that a service takes, one line of JSON each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceCommand {
@@ -41,24 +41,24 @@ pub enum ServiceCommand {
     Pause,
 }
 
-/// What the service answers.
+/// Lists the answers of a service to an order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlReply {
     /// Acknowledges the order, which is carried out now. The answer proper follows. [`ServiceCommand::Status`] is answered at once
     /// instead.
     Heard,
-    /// How it is.
+    /// Returns the status of the service.
     Status(Box<ServiceStatus>),
     /// Tells how far a scrub has come; more replies follow.
     Scrubbing(Box<ScrubStatus>),
     /// Tells how a scrub has ended.
     Scrubbed(Box<ScrubStatus>),
-    /// What was ordered is done.
+    /// Tells that the order is carried out.
     Done,
     /// Tells that a member is copied to the file that was ordered in its place, and stays in it until that is done.
     Copying,
-    /// What was ordered was not done.
+    /// Tells why the order was not carried out.
     Failed(String),
 }
 
@@ -99,7 +99,7 @@ pub fn order_with_progress(
 ) -> Result<ControlReply, OrderError> {
     let begin = Instant::now();
     let failed = |error: io::Error| match error.kind() {
-        // How Linux calls a time-out of a socket.
+        // Linux reports the time-out of a socket as `EAGAIN`.
         io::ErrorKind::WouldBlock => OrderError::Unheard { after: timeout },
         _ => OrderError::Io(error),
     };
@@ -107,6 +107,7 @@ pub fn order_with_progress(
     let mut line = serde_json::to_vec(order).map_err(|error| OrderError::Io(error.into()))?;
     line.push(b'\n');
     stream.write_all(&line).map_err(failed)?;
+    // A time-out of zero means none at all to the kernel.
     let left = timeout.saturating_sub(begin.elapsed()).max(Duration::from_millis(1));
     stream.set_read_timeout(Some(left)).map_err(OrderError::Io)?;
     let mut answers = BufReader::new(&stream);
@@ -114,6 +115,7 @@ pub fn order_with_progress(
     if !matches!(reply, ControlReply::Heard) {
         return Ok(reply);
     }
+    // Once acknowledged, the order may take hours, as a scrub does: only the acknowledgement has a limit.
     stream.set_read_timeout(None).map_err(OrderError::Io)?;
     loop {
         match next_reply(&mut answers).map_err(OrderError::Io)? {
@@ -126,7 +128,7 @@ pub fn order_with_progress(
 /// Connects to a socket, whose queue may be full for as long as the time-out.
 fn connect_within(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Of Unix sockets the time-out for sending is that for connecting, too.
+    // On Unix sockets the time-out for sending holds for connecting, too, which blocks while the queue is full.
     set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
     loop {
         match connect(&socket, &SocketAddrUnix::new(path)?) {
@@ -204,6 +206,7 @@ impl ControlConnection {
             let mut bytes = [0; LONGEST];
             match self.stream.receive(&mut bytes) {
                 Ok(Some(0)) | Err(_) => self.ended = true,
+                // Whoever sends no line within the limit speaks another protocol, and its bytes would fill memory.
                 Ok(Some(read)) if self.input.len() + read > LONGEST => {
                     self.reply(&ControlReply::Failed(format!("an order has at most {LONGEST} bytes")));
                     self.ended = true;
@@ -220,7 +223,7 @@ impl ControlConnection {
 
     pub(crate) fn reply(&mut self, reply: &ControlReply) {
         self.send_queue.text(|text| {
-            // Strings and numbers can be written, and memory takes them.
+            // A status is made of strings and numbers, which always serialise, and memory takes them.
             drop(serde_json::to_writer(&mut *text, reply));
             text.push(b'\n');
         });
@@ -242,11 +245,11 @@ impl ControlConnection {
         if self.is_waiting() {
             self.finished(Err(why));
         }
-        // Whoever does not read the answer does not get it.
+        // Whoever does not read the answer does not get it: nothing waits for one client.
         drop(self.send());
     }
 
-    /// What it waited for is done, if it did.
+    /// Answers an order to flush, if this connection gave one.
     pub(crate) fn drained(&mut self, how: Result<(), &str>) {
         if std::mem::take(&mut self.waits_for_drain) {
             self.finished(how);
@@ -255,6 +258,7 @@ impl ControlConnection {
 
     /// Tells how far something is, unless the last time has not been heard yet.
     pub(crate) fn tell_progress(&mut self, reply: &ControlReply) {
+        // Progress that piles up at a slow reader would be stale and take memory.
         if self.send_queue.left() == 0 {
             self.reply(reply);
         }
@@ -278,7 +282,7 @@ impl ControlConnection {
         }
         if std::mem::take(&mut self.waits_for_stop) {
             self.finished(how);
-            // Whoever does not read the answer does not get it.
+            // Whoever does not read the answer does not get it: the service ends now.
             drop(self.send());
         }
     }
@@ -305,7 +309,8 @@ impl ControlConnection {
     pub(crate) fn attend(&mut self) -> bool {
         let fine = self.send().is_ok();
         let over = self.ended && self.send_queue.left() == 0 && !self.is_waiting();
-        // Whose replacement is under way keeps its place, be it gone: nobody else gets its answer.
+        // A connection whose replacement is in flight keeps its number even if it is gone, so that nobody else gets
+        // its answer.
         (fine || self.waits_for_replacement) && !over
     }
 }

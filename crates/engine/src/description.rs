@@ -1,4 +1,4 @@
-//! Which files an array consists of, and how it is served: `array.toml`.
+//! Describes the files of an array and how it is served: `array.toml`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const IDLE_MARKS: u32 = 256;
 const NAME: &str = "array.toml";
 /// The NVRAM's own file if no other is named.
 const NVRAM: &str = "nvram";
-/// What it begins with.
+/// Holds the first line of each description.
 const HEAD: &str = "# An array of destage; paths are relative to this file.\n";
 
 /// An array and how it is served, as its description says. The parts `[array]` and `[cache]` say what the
@@ -42,10 +42,10 @@ pub struct ArrayDescription {
     /// The cache.
     #[serde(default)]
     pub cache: CachePart,
-    /// What stands in for the NVRAM.
+    /// Describes the place of the NVRAM.
     #[serde(default)]
     pub nvram: NvramPart,
-    /// How it is served.
+    /// Sets how the array is served.
     #[serde(default)]
     pub serve: ServePart,
 }
@@ -73,10 +73,10 @@ pub struct ArrayPart {
     /// Identifies the array of md's that was taken over, and tells when md had run it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub md: Option<MdOrigin>,
-    /// How parity is updated: `min`, `rmw`, `rcw`.
+    /// Selects how parity is updated: `min`, `rmw`, `rcw`.
     #[serde(default = "default_parity", with = "word::parity")]
     pub parity: ParityMethod,
-    /// What is promised of acknowledged writes: `flush` or `every-write`.
+    /// Sets when acknowledged writes are durable: `flush` or `every-write`.
     #[serde(default = "default_durability", with = "word::durability")]
     pub durability: DurabilityMode,
     /// The members' files, from member 0 on.
@@ -88,9 +88,9 @@ pub struct ArrayPart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CachePart {
-    /// As `destage sim --policy` takes it.
+    /// Names the cache with its parameters, as `destage sim --policy` takes it.
     pub policy: String,
-    /// Its size, if it has one.
+    /// Counts the bytes of the cache, if the policy has a size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<ByteSize>,
     /// The file of its device, if it has one.
@@ -104,7 +104,7 @@ impl Default for CachePart {
     }
 }
 
-/// What stands in for the NVRAM.
+/// Describes the place of the NVRAM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct NvramPart {
@@ -114,10 +114,10 @@ pub struct NvramPart {
     /// Names the file that it goes to when that device is lost: if none is named, `nvram`.
     #[serde(skip_serializing_if = "Option::is_none", with = "as_text")]
     pub spare: Option<PathBuf>,
-    /// Its own file or block device otherwise: if none is named, `nvram`.
+    /// Names the NVRAM's own file or block device, if it lies on no device of the array: `nvram` if none is named.
     #[serde(skip_serializing_if = "Option::is_none", with = "as_text")]
     pub slots: Option<PathBuf>,
-    /// That of the intents.
+    /// Names the file of the intents.
     #[serde(with = "as_text")]
     pub intents: PathBuf,
 }
@@ -158,7 +158,7 @@ pub enum NvramOn {
     CacheDevice,
 }
 
-/// How it is served.
+/// Sets how an array is served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ServePart {
@@ -166,9 +166,9 @@ pub struct ServePart {
     pub depth: usize,
     /// Threads for each device, where there are threads.
     pub workers: u8,
-    /// Who reads and writes devices.
+    /// Selects the I/O backend.
     pub io: IoPart,
-    /// Whether devices are read and written past the memory of the operating system, where that can be.
+    /// Is true if devices are read and written past the page cache, where that is possible.
     pub direct: bool,
     /// Limits the bytes that requests and replies of all clients hold together.
     pub memory: ByteSize,
@@ -185,7 +185,7 @@ pub struct ServePart {
     pub on_event: Option<String>,
 }
 
-/// Who reads and writes devices.
+/// Selects the I/O backend of the devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IoPart {
@@ -273,34 +273,34 @@ pub enum DescriptionError {
     /// The description cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Its file.
+        /// Names the description's file.
         path: PathBuf,
         /// Why not.
         source: std::io::Error,
     },
-    /// It is no description.
+    /// Tells that the file is no description.
     #[error("{}: {error}", path.display())]
     Toml {
-        /// Its file.
+        /// Names the description's file.
         path: PathBuf,
-        /// Where, and what is wrong.
+        /// Tells where the text is wrong, and how.
         error: Box<toml::de::Error>,
     },
     /// Tells that md has run the array since it was taken over.
     #[error(transparent)]
     Md(#[from] MdError),
-    /// It was written by another version.
+    /// Tells that another version wrote the description.
     #[error("{}: version {found}; this program knows version {VERSION}", path.display())]
     Version {
-        /// Its file.
+        /// Names the description's file.
         path: PathBuf,
-        /// What it says.
+        /// Holds the version that was found.
         found: u32,
     },
     /// A size is no whole number of pages.
     #[error("{key} = {found} B is no whole number of pages of {page} B, of which there can be up to 2^32")]
     Pages {
-        /// Which.
+        /// Names the key.
         key: &'static str,
         /// Bytes.
         found: u64,
@@ -312,7 +312,7 @@ pub enum DescriptionError {
     Needs {
         /// The cache.
         policy: String,
-        /// What is missing.
+        /// Names the missing key.
         key: &'static str,
     },
     /// Something is there that nothing looks at.
@@ -320,7 +320,7 @@ pub enum DescriptionError {
     Useless {
         /// The cache.
         policy: String,
-        /// What is too much.
+        /// Names the key that nothing uses.
         key: &'static str,
     },
     /// Tells that the memory for requests is less than one of them takes.
@@ -351,16 +351,16 @@ pub enum DescriptionError {
         /// The cache.
         policy: String,
     },
-    /// There is no such geometry.
+    /// Tells that there is no such geometry.
     #[error(transparent)]
     Geometry(#[from] ArrayGeometryError),
-    /// It cannot be addressed.
+    /// Tells that an array of this size cannot be addressed.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// There is no such cache, or not over such an array.
+    /// Tells that there is no such cache, or not over such an array.
     #[error("policy = {policy}: {error}")]
     Cache {
-        /// As it was named.
+        /// Holds the policy as it was written.
         policy: String,
         /// Why not.
         error: Box<HostCacheError>,
@@ -378,11 +378,11 @@ pub enum DescriptionError {
     /// Another array is there than the one that is to be made anew.
     #[error("{} describes the array {found}, and not {named}, which is to be made anew", path.display())]
     Other {
-        /// Its description.
+        /// Names the description's file.
         path: PathBuf,
         /// Gives what the description says.
         found: Uuid,
-        /// What was named.
+        /// Holds the UUID that the caller named.
         named: Uuid,
     },
     /// The files do not do.
@@ -396,13 +396,13 @@ impl DescriptionError {
     }
 }
 
-/// What a description comes to.
+/// Holds the parts that a description resolves to.
 pub struct DescribedArray {
     /// The members.
     pub geometry: Geometry,
     /// The cache.
     pub policy: HostCacheSpec,
-    /// What decides.
+    /// Holds the policy over the RAID layer, which makes all decisions.
     pub controller: Box<dyn ServedTier>,
     /// The files.
     pub files: FilesConfig,
@@ -428,7 +428,7 @@ impl ArrayPart {
 }
 
 impl CachePart {
-    /// Whether it has a device of its own.
+    /// Returns true if the cache has a device of its own.
     ///
     /// # Errors
     /// If there is no such cache.
@@ -450,6 +450,7 @@ impl ArrayDescription {
 
     /// The description of an array: its file, or the folder that it is in.
     pub fn path(array: &Path) -> PathBuf {
+        // Users name an array by its folder, and scripts by the file.
         if array.is_dir() { array.join(NAME) } else { array.to_owned() }
     }
 
@@ -477,7 +478,7 @@ impl ArrayDescription {
         }
     }
 
-    /// It as its file has it.
+    /// Returns the description as its file has it.
     pub fn text(&self) -> String {
         let text = toml::to_string(self).expect("strings, numbers and lists can be written");
         format!("{HEAD}{text}")
@@ -489,7 +490,7 @@ impl ArrayDescription {
         found.rows(page, members).map_err(|right| DescriptionError::StripeCache { found, right })
     }
 
-    /// What it comes to, for an array whose description is in this folder.
+    /// Resolves the description of an array whose description is in this folder.
     ///
     /// # Errors
     /// If there can be no such array.
@@ -510,6 +511,7 @@ impl ArrayDescription {
     ) -> Result<DescribedArray, DescriptionError> {
         let page = self.array.page.0;
         let pages = |key, ByteSize(found)| {
+            // Sizes are checked as pages, since a file whose end splits a page could not be addressed to its end.
             let pages = found.checked_div(page).filter(|pages| pages * page == found && *pages > 0);
             let pages = pages.and_then(|pages| u32::try_from(pages).ok());
             pages.ok_or(DescriptionError::Pages { key, found, page })
@@ -561,10 +563,12 @@ impl ArrayDescription {
                 return Err(DescriptionError::NoHome { policy: name() });
             }
             (Some(NvramOn::CacheDevice), None) => NvramPlace::Behind(Dev(geometry.members())),
+            // Paths are relative to the description, so that a folder can be moved as a whole.
             (None, slots) => folder.join(slots.as_deref().unwrap_or(Path::new(NVRAM))).into(),
         };
         let device = |(path, pages, is_member): (&PathBuf, u64, bool)| DeviceConfig {
             path: folder.join(path),
+            // Md's superblock lies before the data of a member; a cache's device has none.
             offset: if is_member { self.array.data_offset.0 } else { 0 },
             pages,
             options: DeviceOptions {
@@ -582,6 +586,7 @@ impl ArrayDescription {
             shape: Shape::new(page, SECTOR_BYTES.min(page), stripe, stripe, geometry.data_pages())?,
             depth: self.serve.depth,
             devices: members.chain(cache).map(device).collect(),
+            // The executor must know: in this mode every acknowledgement waits for durability.
             every_write: config.regime == DurabilityMode::EveryWrite,
             nvram,
             spare_nvram: self.nvram.on.map(|_| folder.join(self.nvram.spare_place())),
@@ -589,6 +594,7 @@ impl ArrayDescription {
             intents: folder.join(&self.nvram.intents),
             rows: geometry.member_pages(),
             members: geometry.members() as usize,
+            // A mark covers at least a chunk, so that a write within a chunk needs few marks.
             rows_per_mark: (MARKED_BYTES / page).max(chunk.into()) as u32,
             idle_marks: IDLE_MARKS,
             io: self.serve.io.into(),
@@ -598,12 +604,14 @@ impl ArrayDescription {
         Ok(DescribedArray { geometry, policy, controller, files })
     }
 
-    /// What the devices are labelled with: all that decides about what they hold.
+    /// Returns the text that labels the devices: everything that decides about the data they hold.
     fn about(&self, geometry: &Geometry, policy: &HostCacheSpec) -> String {
         let ArrayPart { chunk, page, member_size, data_offset, .. } = &self.array;
         let layout = geometry.layout().map(|layout| format!("layout = {layout}\n")).unwrap_or_default();
         let cache = self.cache.size.map(|size| format!("cache = {size}\n")).unwrap_or_default();
         format!(
+            // Every line that decides about content is in the label, so that files of another description are
+            // refused.
             "uuid = {}\nlevel = {}:{}\n{layout}chunk = {chunk}\npage = {page}\nmember-size = {member_size}\n\
              data-offset = {data_offset}\npolicy = {policy:?}\n{cache}",
             self.uuid,
@@ -618,6 +626,7 @@ impl ArrayDescription {
         let members: Vec<PathBuf> = self.array.members.iter().map(|member| folder.join(member)).collect();
         let (sender, receiver) = sync_channel(1);
         let check = move || drop(sender.send(MdArray::check_events(members.iter().map(PathBuf::as_path), &origin)));
+        // A member that hangs must not keep the service from starting, so a thread asks and is left behind.
         let thread = std::thread::Builder::new().name("destage-asks".to_owned()).spawn(check);
         thread.map_err(|source| DescriptionError::Io { path: folder.to_owned(), source })?;
         Ok(receiver.recv_timeout(FilesConfig::PATIENCE).unwrap_or(Ok(()))?)

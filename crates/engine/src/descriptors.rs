@@ -15,7 +15,7 @@ const FOR_FILES: u64 = 3;
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        // With the lower limit there is room for fewer clients, and that is all.
+        // With the lower limit there is room for fewer clients, and nothing else is lost.
         let _lower = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
 }
@@ -43,6 +43,7 @@ impl DescriptorReserve {
     /// Takes a descriptor in reserve again, if there is none and one is free.
     pub(crate) fn refill(&mut self) {
         if self.reserve.is_none() {
+            // Any descriptor does; an event counter needs no file system and cannot block.
             self.reserve = eventfd(0, EventfdFlags::CLOEXEC).ok();
         }
     }
@@ -69,6 +70,7 @@ impl DescriptorReserve {
 /// Returns true if beside the newest descriptor as many are free as `kept` asks for, given the limit. The limit is
 /// asked for each time, since it can be changed from outside.
 fn has_room(newest: impl AsFd, kept: impl Fn(u64) -> u64) -> bool {
+    // Asked for each time: `prlimit` can change it while the service runs.
     let Some(limit) = getrlimit(Resource::Nofile).current else { return true };
     taken_below(newest) + 1 + kept(limit) <= limit
 }
@@ -80,5 +82,6 @@ fn kept_from_clients(limit: u64) -> u64 {
 
 /// Returns how many descriptors are taken beside the newest: the system gives the lowest free number.
 fn taken_below(newest: impl AsFd) -> u64 {
+    // The kernel hands out the lowest free number, so the newest number bounds how many are in use.
     u64::try_from(newest.as_fd().as_raw_fd()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What clients ask for, counted.
+//! Counts the requests of clients, and how long they take.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ impl ServiceLoad {
         }
     }
 
-    /// What there is to say of them.
+    /// Returns the counts and percentiles of all kinds of request.
     pub(crate) fn requests(&self) -> RequestCounts {
         let [reads, writes, flushes, others] = &self.kinds;
         let told = |kind: &CommandLoads| CommandCounts {

@@ -88,6 +88,7 @@ impl<T> SectorQueue<T> {
     pub(crate) fn leave(&mut self, tag: u64, free: &mut Vec<u64>) -> Option<T> {
         let at = self.entries.iter().position(|entry| entry.tag == tag)?;
         let gone = self.entries.remove(at);
+        // Each later entry counted this one if they conflict, so the counts stay exact without another search.
         for entry in &mut self.entries[at..] {
             if gone.conflicts(&entry.sectors, entry.writes) {
                 entry.blockers -= 1;

@@ -1,4 +1,4 @@
-//! What is on its way to a client.
+//! Queues the replies to a client until its socket takes them.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -35,7 +35,7 @@ pub(crate) struct SendQueue {
 enum SendPart {
     /// Heads, errors, and what else is short.
     Text(Vec<u8>),
-    /// What was read.
+    /// Holds the data of a read, and which part of it is sent.
     Payload(AlignedBuffer, Range<usize>),
 }
 
@@ -61,6 +61,7 @@ impl SendQueue {
 
     /// Puts text, which `write` appends, behind what there is.
     pub(crate) fn text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        // Neighbouring texts share a part, so that a pipeline of small replies leaves in one system call.
         if !matches!(self.parts.back(), Some(SendPart::Text(_))) {
             let text = self.spare.pop().unwrap_or_default();
             self.spare_bytes -= text.capacity();
@@ -81,6 +82,7 @@ impl SendQueue {
 
     /// Puts a payload behind what there is; the buffer, if it is not needed for that.
     pub(crate) fn payload(&mut self, buffer: AlignedBuffer, range: Range<usize>) -> Option<AlignedBuffer> {
+        // A copy of so few bytes costs less than one more entry of a vectored write.
         if range.len() <= COPIED {
             self.text(|text| text.extend_from_slice(&buffer[range]));
             return Some(buffer);
@@ -106,6 +108,7 @@ impl SendQueue {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             self.forget(sent, &mut spare);
+            // A short write means that the socket is full: the service waits for room instead of asking again.
             if sent < wanted {
                 return Ok(false);
             }
@@ -122,6 +125,8 @@ impl SendQueue {
                 Some(SendPart::Text(mut text)) => {
                     text.clear();
                     self.held -= text.capacity();
+                    // Texts are reused, since each reply would otherwise allocate; the limit keeps one burst from
+                    // staying for ever.
                     if self.spare_bytes + text.capacity() <= SPARE {
                         self.spare_bytes += text.capacity();
                         self.spare.push(text);

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use listenfd::ListenFd;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-/// What stands for something else in a URI, or cannot be in one.
+/// Lists the characters that mean something else in a URI, or cannot be in one.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// Where clients come to.
+/// Listens for clients on a Unix or TCP socket.
 #[derive(Debug)]
 pub struct SocketListener {
     kind: SocketKind,
@@ -40,6 +40,7 @@ impl SocketListener {
     /// If somebody listens to it, or it cannot be made.
     pub fn unix(path: &Path) -> io::Result<Self> {
         let listener = match UnixListener::bind(path) {
+            // A killed server leaves its file behind. Only a socket that refuses connections is removed.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
                 std::fs::remove_file(path)?;
                 UnixListener::bind(path)
@@ -74,6 +75,7 @@ impl SocketListener {
             let listener = listener.map_err(|_| wrong("neither a Unix nor a TCP stream socket".to_owned()))?;
             Self { kind: SocketKind::Tcp(listener.ok_or_else(gone)?) }
         };
+        // `Accept=yes` in systemd hands over one client's connection, which would serve that client and then end.
         let is_connection = match &listener.kind {
             SocketKind::Unix { listener, .. } => {
                 listener.set_nonblocking(true)?;
@@ -108,7 +110,7 @@ impl SocketListener {
         }
     }
 
-    /// How NBD clients name the export `name` here.
+    /// Returns the URI by which NBD clients name the export `name` here (`nbd://` or `nbd+unix://`).
     pub fn uri(&self, name: &str) -> String {
         let name = percent_encode(name.as_bytes(), ESCAPED);
         match &self.kind {
@@ -150,7 +152,7 @@ fn is_abandoned(path: &Path) -> bool {
 impl Drop for SocketListener {
     fn drop(&mut self) {
         if let SocketKind::Unix { path, is_ours: true, .. } = &self.kind {
-            // If somebody else took it away, that is as good.
+            // The path may be somebody else's by now; removing it twice does no harm.
             drop(std::fs::remove_file(path));
         }
     }
@@ -190,6 +192,7 @@ impl ClientStream {
             Self::Unix(stream) => stream.set_nonblocking(true),
             Self::Tcp(stream) => {
                 stream.set_nonblocking(true)?;
+                // Nagle's algorithm would hold back a small reply until the one before it is acknowledged.
                 stream.set_nodelay(true)
             }
         }
@@ -231,7 +234,8 @@ fn later(done: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Whether it is only to be asked again later.
+/// Returns true if the call is only to be made again later.
 fn waits(error: &io::Error) -> bool {
+    // An aborted connection was the client's doing: the listener is fine.
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted)
 }

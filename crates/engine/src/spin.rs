@@ -1,20 +1,22 @@
-//! How long it is worth while to look for the next event again and again before sleeping.
+//! Decides how long to poll for the next event before the thread sleeps.
 //!
-//! A client that sends its next request when it has the answer to the last is back within microseconds, and waking from a
-//! sleep takes longer than that. So after waits that were short there is looking before sleeping, and after long ones
-//! there is not: the time grows and shrinks as that for which hypervisors poll before they halt a processor.
+//! A client that sends its next request when it has the answer to the last is back within microseconds, and waking
+//! from a
+//! sleep takes longer. So the thread polls after short waits and sleeps at once after long ones. The time grows and
+//! shrinks
+//! as that for which hypervisors poll before they halt a processor (KVM's `halt_poll_ns`).
 
 use std::time::Duration;
 
 /// Longer than this nobody looks; a wait that is longer was not worth looking for.
 const LONGEST: Duration = Duration::from_micros(50);
-/// For how long it is looked at first.
+/// Sets the time of the first poll.
 const SHORTEST: Duration = Duration::from_micros(10);
 
 /// The time to look before the next sleep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleSpin {
-    /// Whether another processor can make happen what is looked for.
+    /// Is true if another processor can cause the event. With one processor, polling would only delay it.
     wanted: bool,
     time: Duration,
 }
@@ -25,12 +27,12 @@ impl IdleSpin {
         Self { wanted: processors > 1, time: Duration::ZERO }
     }
 
-    /// How long to look before the next sleep.
+    /// Returns how long to poll before the next sleep.
     pub(crate) const fn time(self) -> Duration {
         self.time
     }
 
-    /// Whether a wait is worth timing.
+    /// Returns true if a wait is worth timing.
     pub(crate) const fn is_wanted(self) -> bool {
         self.wanted
     }
@@ -41,8 +43,10 @@ impl IdleSpin {
             return;
         }
         self.time = match time <= LONGEST {
+            // The present time was enough, so a longer one would only burn the processor.
             true if time <= self.time => self.time,
             true => (2 * self.time).clamp(SHORTEST, LONGEST),
+            // Below the shortest time polling finds nothing: an idle service must cost nothing.
             false if self.time <= SHORTEST => Duration::ZERO,
             false => self.time / 2,
         };

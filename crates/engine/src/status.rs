@@ -1,4 +1,4 @@
-//! How a service is, as it tells whoever asks.
+//! Describes the status of a service.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,26 +13,26 @@ pub(crate) const SLOW: Duration = Duration::from_secs(1);
 /// Names the cache's device.
 pub(crate) const CACHE: &str = "cache";
 
-/// How a service is. Counts are since it began.
+/// Describes the status of a service. Counts are since it began.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServiceStatus {
-    /// Its process.
+    /// Holds the service's process number.
     pub pid: u32,
     /// Seconds since it began.
     pub up_seconds: f64,
-    /// How NBD clients name it.
+    /// Lists the URIs by which NBD clients name the export.
     pub uris: Vec<String>,
     /// Names the kernel's block device, if there is one.
     #[serde(default)]
     pub block_device: Option<String>,
-    /// What it serves.
+    /// Describes the array that is served.
     pub array: ArrayStatus,
-    /// Its clients.
+    /// Counts the clients.
     pub clients: ClientCounts,
     /// Tells how much memory their requests and replies hold.
     #[serde(default)]
     pub memory: MemoryStatus,
-    /// Their requests.
+    /// Counts the requests of clients.
     pub requests: RequestCounts,
 }
 
@@ -85,31 +85,31 @@ impl fmt::Display for ArrayState {
 /// A served array.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ArrayStatus {
-    /// Which it is.
+    /// Identifies the array by its UUID.
     pub uuid: String,
-    /// How far it has come.
+    /// Holds the state of the array.
     pub state: ArrayState,
     /// Level and members, as `raid5:4`.
     pub level: String,
-    /// Its cache, with all parameters.
+    /// Names the cache, with all parameters.
     pub policy: String,
     /// Bytes of data.
     pub bytes: u64,
-    /// Who reads and writes devices: `uring` or `threads`.
+    /// Names the I/O backend: `uring` or `threads`.
     pub io: String,
     /// Why not `uring`, if that would have been taken.
     pub no_uring: Option<String>,
     /// Members first, then the cache's device.
     pub devices: Vec<DeviceStatus>,
-    /// What stands in for the NVRAM.
+    /// Describes the NVRAM's file and its traffic.
     pub nvram: StateStatus,
     /// The file of rows that may be inconsistent.
     pub intents: StateStatus,
-    /// What the cache has done; nothing of one that holds nothing.
+    /// Counts the hits and misses of the cache; none of a policy that caches nothing.
     pub cache: Option<CacheStatus>,
     /// Rows whose parity does not cover their newest data.
     pub stale_rows: u64,
-    /// What was lost when the service began, if something was.
+    /// Describes the losses at the start of the service; none if there were none.
     pub resynchronised: Option<ResynchronisedStatus>,
     /// Pages that are lost for good, as ranges of bytes: they can be read once they are written anew.
     pub lost: Vec<ByteRange>,
@@ -120,7 +120,7 @@ pub struct ArrayStatus {
     pub scrub: Option<ScrubStatus>,
 }
 
-/// How an array went on whose NVRAM or intents were lost.
+/// Describes how an array went on whose NVRAM or intents were lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResynchronisedStatus {
     /// Lists the files that were not there, or were older copies. NVRAM and intents are made anew.
@@ -131,7 +131,7 @@ pub struct ResynchronisedStatus {
     pub rows: u64,
     /// All rows.
     pub of: u64,
-    /// Whether writes that were answered may be lost with them, which was accepted.
+    /// Is true if acknowledged writes may be lost with them, which was accepted.
     pub data_lost: bool,
 }
 
@@ -140,7 +140,7 @@ pub struct ResynchronisedStatus {
 pub struct ByteRange {
     /// The first.
     pub offset: u64,
-    /// How many.
+    /// Counts the bytes.
     pub bytes: u64,
 }
 
@@ -149,9 +149,9 @@ pub struct ByteRange {
 pub struct DeviceStatus {
     /// `member 0`, `cache`.
     pub name: String,
-    /// Its file.
+    /// Names the device's file.
     pub path: String,
-    /// Whether it answers.
+    /// Is true if the device answers.
     pub answers: bool,
     /// Gives the seconds that its oldest command has had no answer, if they are more than one.
     #[serde(default)]
@@ -164,7 +164,7 @@ pub struct DeviceStatus {
     pub successor: Option<SuccessorStatus>,
     /// Why it does not.
     pub error: Option<String>,
-    /// Whether it is read and written past the memory of the operating system.
+    /// Is true if the device is read and written past the page cache.
     pub direct: bool,
     /// Why not, if that was wanted.
     pub buffered: Option<String>,
@@ -190,7 +190,7 @@ pub struct DeviceStatus {
     pub written_bytes: u64,
     /// Writes of marks of rows that may be inconsistent, of members; they are none of the above.
     pub marks: u64,
-    /// Their bytes.
+    /// Counts the bytes of those writes.
     pub mark_bytes: u64,
     /// Counts the pages that a member could not read and that were made anew from the others.
     #[serde(default)]
@@ -265,7 +265,7 @@ pub struct StateStatus {
 /// Pages by what the cache had of them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CacheStatus {
-    /// Whether it is in use.
+    /// Is true if the cache is in use.
     pub in_use: bool,
     /// Pages read that it had.
     pub read_hits: u64,
@@ -278,33 +278,33 @@ pub struct CacheStatus {
     /// Counts the pages read and written past it, as their requests went on with a long sequential run.
     #[serde(default)]
     pub bypassed: u64,
-    /// What else this cache counts.
+    /// Lists the further counts of this cache.
     pub figures: Vec<CacheCount>,
 }
 
 /// A count of a cache's own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CacheCount {
-    /// Its name.
+    /// Names the count.
     pub name: String,
     /// The count.
     pub value: u64,
-    /// Its unit.
+    /// Names the unit.
     pub unit: String,
 }
 
-/// Who comes and goes.
+/// Counts the clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClientCounts {
-    /// There now.
+    /// Counts the clients that are connected now.
     pub now: u64,
-    /// That have come.
+    /// Counts the clients that have connected.
     pub came: u64,
     /// Gone without a goodbye.
     pub lost: u64,
     /// Why the last of those went.
     pub last_loss: Option<String>,
-    /// For whom there was no room.
+    /// Counts the clients for whom there was no room.
     pub turned_away: u64,
     /// Requests under way.
     pub under_way: u64,
@@ -339,7 +339,7 @@ pub struct RequestCounts {
 /// Requests of one kind, and how long they took from being received to being answered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CommandCounts {
-    /// How many.
+    /// Counts the requests.
     pub count: u64,
     /// Of these, answered with an error.
     pub failed: u64,

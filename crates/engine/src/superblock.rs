@@ -1,5 +1,6 @@
-//! What md's superblocks say of the members of an array: version 1, before the data (metadata 1.1 and 1.2), as
-//! `include/uapi/linux/raid/md_p.h` of Linux describes them.
+//! Reads md's superblocks on the members of an array: version 1, before the data (metadata 1.1 and 1.2).
+//!
+//! The format is that of `include/uapi/linux/raid/md_p.h` of Linux.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::ByteSize;
 
 const MAGIC: u32 = 0xa92b_4efc;
-/// Where a superblock before the data may be.
+/// Lists the bytes at which a superblock before the data may begin.
 const PLACES: [usize; 2] = [4096, 0];
 /// Bytes of a superblock without its table of roles.
 const HEAD: usize = 256;
@@ -21,7 +22,7 @@ const HEAD: usize = 256;
 const MAX_ROLES: usize = 1920;
 /// Bytes of a superblock with its table, at most.
 const MOST: usize = HEAD + 2 * MAX_ROLES;
-/// What a member of an array that is in order may have: a bitmap, and a layout of RAID-0 that is said.
+/// Lists the features that a member of a clean array may have: a bitmap, and an explicit layout of RAID-0.
 const HARMLESS: u32 = 1 | 4096;
 
 /// Identifies an array of md's, and tells when md ran it last.
@@ -69,11 +70,11 @@ pub enum MdError {
     Field {
         /// The member.
         path: PathBuf,
-        /// What.
+        /// Names the field.
         key: &'static str,
-        /// What it is.
+        /// Holds the value that was found.
         found: String,
-        /// What would be right.
+        /// Says which value would be right.
         expected: String,
     },
     /// Tells that md has run an array since it was taken over.
@@ -105,11 +106,13 @@ impl MdArray {
     /// Bytes at the beginning of a member in which superblocks are.
     pub const BEGINNING: usize = PLACES[0] + MOST;
 
-    /// What the superblocks on these members, in any order, say; nothing if there are none.
+    /// Reads the array from the superblocks on these members, which may be in any order; none if there are no
+    /// superblocks.
     ///
     /// # Errors
-    /// If they cannot be read or are damaged, are not those of all members of one array that was stopped in order, or
-    /// of one that there can be here.
+    /// If they cannot be read or are damaged, are not those of all members of one array that was stopped cleanly,
+    /// or of an
+    /// array that cannot be served.
     pub fn read(paths: &[PathBuf]) -> Result<Option<Self>, MdError> {
         let beginnings = paths.iter().map(|path| Ok((path.clone(), beginning(path)?)));
         Self::of(&beginnings.collect::<Result<Vec<_>, _>>()?)
@@ -127,6 +130,8 @@ impl MdArray {
             else {
                 continue;
             };
+            // Only a superblock of the same array proves that md ran it; anything else may be a member that was
+            // replaced.
             if uuid == origin.uuid && found != origin.events {
                 return Err(MdError::Events { path: path.to_owned(), found, expected: origin.events });
             }
@@ -134,8 +139,10 @@ impl MdArray {
         Ok(())
     }
 
-    /// What the superblocks say in these beginnings of members, in any order; nothing if there are none. What a member
-    /// has beyond [`BEGINNING`](Self::BEGINNING) bytes is not looked at.
+    /// Reads the array from these beginnings of members, which may be in any order; none if there are no
+    /// superblocks.
+    ///
+    /// Bytes beyond the first [`BEGINNING`](Self::BEGINNING) of a member are ignored.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -194,6 +201,7 @@ impl MdSuperblock {
         for place in PLACES {
             let Some(bytes) = beginning.get(place..place + MOST) else { continue };
             let superblock = Self { path: path.to_owned(), bytes: bytes.to_owned() };
+            // A superblock says where it lies itself, so a stale copy at another offset is not taken for one.
             let is_here = superblock.u64(144).checked_mul(SECTOR_BYTES) == Some(place as u64);
             if superblock.u32(0) == MAGIC && superblock.u32(4) == 1 && is_here {
                 superblock.whole()?;
@@ -225,7 +233,10 @@ impl MdSuperblock {
         MdError::Field { path: self.path.clone(), key, found: format!("{found}"), expected: format!("{expected}") }
     }
 
-    /// Whether its sum is right: that of its words, the sum itself taken as 0, with what overflows added.
+    /// Checks the checksum: the sum of the words, with the field itself taken as 0 and the overflow added.
+    ///
+    /// # Errors
+    /// If it does not match, or the table of roles is longer than there can be.
     fn whole(&self) -> Result<(), MdError> {
         let roles = self.u32(220) as usize;
         if roles > MAX_ROLES {
@@ -239,7 +250,10 @@ impl MdSuperblock {
         if sum == self.u32(216) { Ok(()) } else { Err(self.wrong("the checksum", self.u32(216), sum)) }
     }
 
-    /// Whether another one is of the same array, in the same state.
+    /// Checks that another superblock is of the same array, in the same state.
+    ///
+    /// # Errors
+    /// If one of the fields differs.
     fn same_array(&self, other: &Self) -> Result<(), MdError> {
         let of_first = |what: String| format!("{what}, as on {}", self.path.display());
         for (key, at) in [("the first half of the uuid", 16), ("the second half of the uuid", 24)] {
@@ -266,7 +280,7 @@ impl MdSuperblock {
 
     /// Sectors that are used of the member.
     fn used(&self) -> u64 {
-        // RAID-0 takes what there is.
+        // RAID-0 uses all that each member has, so the data size counts and not the common size.
         let sectors = if self.u32(72) == 0 { self.u64(136) } else { self.u64(80) };
         let chunk = u64::from(self.u32(88));
         sectors - sectors.checked_rem(chunk).unwrap_or(0)
@@ -282,7 +296,7 @@ impl MdSuperblock {
             6 => RaidLevel::Raid6,
             other => return Err(self.wrong("the level", other, "0, 1, 4, 5 or 6")),
         };
-        // RAID-4 has one layout, whatever is said.
+        // RAID-4 has one layout, whatever the field says.
         let layout = match (level, self.u32(76)) {
             (RaidLevel::Raid0 | RaidLevel::Raid1, _) => None,
             (RaidLevel::Raid4, _) => Some(ParityLayout::ParityLast),
@@ -307,7 +321,10 @@ impl MdSuperblock {
         })
     }
 
-    /// Which member it is.
+    /// Returns the number of the member.
+    ///
+    /// # Errors
+    /// If the device is a spare, has failed, or is a journal.
     fn role(&self) -> Result<u16, MdError> {
         let (device, roles) = (self.u32(160), self.u32(220));
         if device >= roles {
@@ -321,7 +338,10 @@ impl MdSuperblock {
         }
     }
 
-    /// Whether nothing is under way, and parity or copies are those of the data.
+    /// Checks that nothing is in progress and that parity or copies match the data.
+    ///
+    /// # Errors
+    /// If a resync, a reshape or another such operation is not finished.
     fn in_order(&self, level: RaidLevel) -> Result<(), MdError> {
         let features = self.u32(8) & !HARMLESS;
         if features != 0 {
@@ -329,6 +349,7 @@ impl MdSuperblock {
             return Err(self.wrong("the map of features, but for bitmap and layout,", format!("{features:#x}"), none));
         }
         let synced = self.u64(208);
+        // Parity that is not in sync would be believed here: adopting reads no data.
         if level != RaidLevel::Raid0 && synced != u64::MAX {
             let all = "behind the end: have md resync the array, and stop it in order";
             return Err(self.wrong("the sector up to which all is in sync", synced, all));

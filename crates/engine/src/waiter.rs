@@ -1,4 +1,4 @@
-//! The one place where the service waits: for sockets, for the threads of the executor, for time.
+//! Waits for sockets, for the threads of the executor and for time, in one place.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,15 +15,15 @@ use crate::spin::IdleSpin;
 
 /// Events that are taken at a time.
 const EVENTS: usize = 64;
-/// What wakes from outside, among the numbers of sources.
+/// Numbers the waker among the sources.
 const WAKER: u64 = u64::MAX;
 
-/// What a source is waited for.
+/// Names the events that a source is waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IoInterest {
-    /// That there is something to be read.
+    /// Is true if the source is waited for until there is something to read.
     pub(crate) read: bool,
-    /// That there is room to write.
+    /// Is true if the source is waited for until there is room to write.
     pub(crate) write: bool,
 }
 
@@ -33,6 +33,7 @@ impl IoInterest {
 
     fn flags(self) -> EventFlags {
         let mut flags = EventFlags::empty();
+        // A client that is not read from must not report its end of stream for ever, so both go together.
         flags.set(EventFlags::IN | EventFlags::RDHUP, self.read);
         flags.set(EventFlags::OUT, self.write);
         flags
@@ -57,10 +58,10 @@ impl EventWaiter {
         Ok(Self { epoll, wake: Arc::new(wake), events: Vec::with_capacity(EVENTS), spin })
     }
 
-    /// What ends the wait, from any thread.
+    /// Returns a function that ends the wait, from any thread.
     pub(crate) fn waker(&self) -> impl Fn() + Send + Sync + 'static {
         let wake = Arc::clone(&self.wake);
-        // It cannot be full: it is emptied after every wait.
+        // The counter cannot overflow: it is emptied after every wait.
         move || {
             let _full = rustix::io::write(&wake, &1_u64.to_ne_bytes());
         }
@@ -78,7 +79,7 @@ impl EventWaiter {
 
     /// Waits for it no longer.
     pub(crate) fn remove(&self, source: impl AsFd) {
-        // It is there; and if it were not, that would be what is wanted.
+        // A source that is missing already is what the caller wants.
         let _missing = epoll::delete(&self.epoll, source);
     }
 
@@ -101,6 +102,7 @@ impl EventWaiter {
         } else {
             self.take(most)?;
         }
+        // Level-triggered: a source that is not drained is reported again, so nothing can be missed.
         for event in &self.events {
             let source = event.data.u64();
             if source == WAKER {

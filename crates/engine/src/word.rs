@@ -52,7 +52,7 @@ pub(crate) mod stripe_cache {
 }
 
 fn serialize_word<T, S: Serializer>(setting: &ArraySetting<T>, word: &str, to: S) -> Result<S::Ok, S::Error> {
-    // Others could not be read again.
+    // Words of other tools' settings could not be read again, so they are refused when they are written.
     if setting.words.contains(&word) {
         to.serialize_str(word)
     } else {

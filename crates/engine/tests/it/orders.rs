@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use destage_engine::{ControlReply, OrderError, ServiceCommand, order};
 
-/// How long the service may take to hear.
+/// Limits how long the service may take to hear.
 const TIMEOUT: Duration = Duration::from_millis(300);
 /// Far longer than that.
 const LONG: Duration = Duration::from_secs(1);

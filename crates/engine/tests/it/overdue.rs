@@ -29,13 +29,13 @@ const LIMIT: Duration = Duration::from_secs(20);
 enum EndlessStep {
     /// Everything ends.
     None,
-    /// It writes back what members have not, for ever.
+    /// Writes back dirty data for ever.
     Draining,
     /// A request that was begun before is not answered.
     Request,
-    /// It is not made durable.
+    /// Never makes the rest durable.
     Settling,
-    /// That it was replaced is not noted.
+    /// Never notes that the device was replaced.
     Noting,
 }
 

@@ -20,7 +20,7 @@ use destage_ublk::RequestQueue;
 use crate::driver::DriverModel;
 
 pub const BYTES: usize = 1 << 20;
-/// How long a service may take to hear an order.
+/// Limits how long a service may take to hear an order.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A device in memory that breaks when it is told to.
@@ -31,9 +31,9 @@ struct FakeBackend {
     asked: Arc<Mutex<Vec<HostRequest>>>,
     /// Holds the completions of flushes back.
     holds_flushes: Arc<AtomicBool>,
-    /// It breaks with the next request.
+    /// Breaks with the next request.
     breaks: Arc<AtomicBool>,
-    /// It refuses to start.
+    /// Refuses to start.
     refuses: bool,
     /// Has requests end late and in any order, from this number on.
     shuffle: Option<ShuffleRng>,
