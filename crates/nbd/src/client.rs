@@ -29,7 +29,7 @@ use crate::wire::{
     handshake,
 };
 
-/// What has come.
+/// Lists the events that received bytes lead to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientEvent {
     /// All input is used up, and more is needed.
@@ -44,9 +44,9 @@ pub enum ClientEvent {
     Data {
         /// The request that they are for.
         cookie: u64,
-        /// Where they are from.
+        /// Holds the first byte in the export.
         offset: u64,
-        /// How many.
+        /// Counts the bytes.
         length: u32,
     },
     /// The payload is next: so many bytes, which only the owner can take.
@@ -55,9 +55,9 @@ pub enum ClientEvent {
     Hole {
         /// The request that they are for.
         cookie: u64,
-        /// Where they are from.
+        /// Holds the first byte in the export.
         offset: u64,
-        /// How many.
+        /// Counts the bytes.
         length: u32,
     },
     /// The next extent of a context.
@@ -68,35 +68,35 @@ pub enum ClientEvent {
         context: u32,
         /// Bytes.
         length: u32,
-        /// What the context says of them.
+        /// Holds the status that the context gives these bytes.
         flags: u32,
     },
     /// Something went wrong; the reply goes on.
     Failed {
         /// With this request.
         cookie: u64,
-        /// What.
+        /// Holds the error.
         errno: Errno,
-        /// Where, if that is known.
+        /// Holds the byte at which the error occurred, if it is known.
         at: Option<u64>,
-        /// For people.
+        /// Holds the server's text for people.
         text: String,
     },
     /// The reply is complete: the request succeeded, or its first error.
     Done {
         /// The request.
         cookie: u64,
-        /// How it ended.
+        /// Holds the result of the request.
         result: Result<(), Errno>,
     },
 }
 
-/// What comes next.
+/// Names the message that comes next.
 #[derive(Clone, Debug)]
 enum ClientState {
     /// The server's hello.
     Greeting,
-    /// What was asked for, if anything was.
+    /// Expects the answer to an option, if one was sent.
     Asking,
     /// The first four bytes of a reply.
     Reply,
@@ -104,7 +104,7 @@ enum ClientState {
     Simple,
     /// The rest of a chunk's head.
     Chunk,
-    /// What is in a chunk.
+    /// Expects a part of a chunk's payload.
     Part(ReplyChunk, ChunkPart),
     /// Bytes of the export, which the owner takes, for a slot.
     Payload { slot: usize, left: u32, last: bool },
@@ -139,7 +139,7 @@ impl NbdClient {
         }
     }
 
-    /// What is to be sent.
+    /// Returns the bytes to be sent.
     pub fn output(&self) -> &[u8] {
         &self.output
     }
@@ -159,7 +159,7 @@ impl NbdClient {
         if self.session.is_some() { Some(self.options.described()) } else { None }
     }
 
-    /// What was agreed on.
+    /// Returns the session that was negotiated; none before [`ClientEvent::Started`].
     pub const fn session(&self) -> Option<&NbdSession> {
         self.session.as_ref()
     }
@@ -187,6 +187,7 @@ impl NbdClient {
     ) -> Result<(u64, [u8; REQUEST_BYTES]), ClientMisuse> {
         let session = self.session.ok_or(ClientMisuse::NotNow)?;
         let request = NbdRequest { cookie: 0, command, fua, offset, length };
+        // Encoding and decoding once more checks the request by the very rules that the server applies.
         let head = RequestHead::decode(&request.encode()).map_err(|_| ClientMisuse::NotNow)?;
         session.check(&head)?;
         self.request_anyway(request)
@@ -206,7 +207,7 @@ impl NbdClient {
         self.pending.iter()
     }
 
-    /// What ends the transmission. It is better sent when nothing is under way.
+    /// Returns the message that ends the transmission. It is better sent when no request is in flight.
     pub fn goodbye() -> [u8; REQUEST_BYTES] {
         RequestHead { flags: 0, kind: crate::wire::command::DISC, cookie: 0, offset: 0, length: 0 }.encode()
     }
@@ -250,6 +251,8 @@ impl NbdClient {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => {}
                 Err(violation) => {
+                    // A server that broke one rule may have lost count of its bytes, so nothing after that can be
+                    // trusted.
                     self.state = ClientState::Lost(violation.clone());
                     return Err(violation);
                 }
@@ -281,6 +284,8 @@ impl NbdClient {
                 let Some(bytes) = self.gather.fixed::<4>(input) else { return more };
                 self.state = match u32::from_be_bytes(bytes) {
                     SIMPLE_REPLY_MAGIC => ClientState::Simple,
+                    // A chunk without structured replies would mean that both sides disagree on the rest of the
+                    // stream.
                     CHUNK_MAGIC if self.session.is_some_and(|session| session.structured) => ClientState::Chunk,
                     magic => return Err(ServerViolation::ReplyMagic(magic)),
                 };
@@ -332,6 +337,7 @@ impl NbdClient {
         }
         let fixed = flags & handshake::FIXED_NEWSTYLE != 0;
         let no_zeroes = flags & handshake::NO_ZEROES != 0;
+        // The client may confirm only flags that the server has offered.
         let bit = |set: bool, flag: u32| if set { flag } else { 0 };
         self.output.put32(bit(fixed, client_flag::FIXED_NEWSTYLE) | bit(no_zeroes, client_flag::NO_ZEROES));
         self.options.greeted(fixed, no_zeroes);
@@ -343,6 +349,7 @@ impl NbdClient {
         let (error, cookie) = (fields.u32().unwrap_or_default(), fields.u64().unwrap_or_default());
         let structured = self.session.is_some_and(|session| session.structured);
         let (slot, request) = self.pending.simple(cookie, error, structured)?;
+        // An error has no payload in a simple reply, whatever the length of the request.
         if error == 0 && matches!(request.command, NbdCommand::Read { .. }) && request.length > 0 {
             self.state = ClientState::Payload { slot, left: request.length, last: true };
             return Ok(Some(ClientEvent::Data { cookie, offset: request.offset, length: request.length }));
@@ -352,7 +359,7 @@ impl NbdClient {
     }
 }
 
-/// What comes after a chunk, whether or not it was the last one of what is in a slot.
+/// Returns the state after a chunk: the end of the reply if the chunk was its last.
 const fn after(slot: usize, last: bool) -> ClientState {
     if last { ClientState::End { slot } } else { ClientState::Reply }
 }

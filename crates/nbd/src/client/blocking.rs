@@ -22,7 +22,7 @@ pub enum ClientError {
     /// The server broke a rule.
     #[error(transparent)]
     Violation(#[from] ServerViolation),
-    /// It cannot be asked for.
+    /// Tells that the request cannot be made on this connection.
     #[error(transparent)]
     Misuse(#[from] ClientMisuse),
     /// The server refuses an option.
@@ -43,7 +43,7 @@ pub enum ClientError {
     },
 }
 
-/// What is asked for before the transmission.
+/// Describes the wishes of a client before the transmission.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportRequest<'a> {
     /// The name of the export; none means the default.
@@ -77,6 +77,7 @@ impl<S: Read + Write> BlockingConnection<S> {
         let mut connection = Self::greet(stream)?;
         if wanted.structured {
             match connection.ask(&OptionRequest::StructuredReply) {
+                // A server without structured replies still serves, so a refusal is no error.
                 Ok(_) | Err(ClientError::Refused { .. } | ClientError::Misuse(ClientMisuse::TooOld)) => {}
                 Err(error) => return Err(error),
             }
@@ -84,7 +85,7 @@ impl<S: Read + Write> BlockingConnection<S> {
         if !wanted.contexts.is_empty() {
             connection.ask(&OptionRequest::SetContexts(wanted.export, wanted.contexts))?;
         }
-        // Older servers know the name alone.
+        // Older servers know no options but the name of the export.
         match connection.ask(&OptionRequest::Go(wanted.export, &[info::BLOCK_SIZE])) {
             Err(
                 ClientError::Refused { kind: option_reply::ERR_UNSUP, .. } | ClientError::Misuse(ClientMisuse::TooOld),
@@ -145,7 +146,7 @@ impl<S: Read + Write> BlockingConnection<S> {
                     match read {
                         Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                         Ok(_) => {}
-                        // A stream with a timeout says so where others would wait on.
+                        // A stream with a time-out reports it as an error: the caller set it to be told.
                         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                         Err(error) => return Err(error.into()),
                     }
@@ -161,7 +162,7 @@ impl<S: Read + Write> BlockingConnection<S> {
         let before = input.len();
         let taken = self.client.take_payload(&mut input, into);
         self.used += before - input.len();
-        // What has not come yet goes where it belongs without a copy.
+        // Bytes that have not been received yet are read into their place without a copy.
         self.stream.read_exact(&mut into[taken..])?;
         self.client.payload_read((into.len() - taken) as u32);
         Ok(())
@@ -181,7 +182,7 @@ impl<S: Read + Write> BlockingConnection<S> {
         self.stream.flush()?;
         let mut why = String::new();
         loop {
-            // The client has seen to it that a piece lies inside what was asked for.
+            // The client has checked that a piece lies inside the request.
             let range = |at: u64, length: u32| (at - offset) as usize..(at - offset) as usize + length as usize;
             match self.event()? {
                 ClientEvent::Data { offset, length, .. } => self.payload(&mut into[range(offset, length)])?,
@@ -192,7 +193,7 @@ impl<S: Read + Write> BlockingConnection<S> {
                 ClientEvent::Failed { text, .. } => why = text,
                 ClientEvent::Done { result: Ok(()), .. } => return Ok(()),
                 ClientEvent::Done { result: Err(errno), .. } => return Err(ClientError::Failed { errno, text: why }),
-                // Nothing else comes in the transmission.
+                // Any other event cannot come during the transmission.
                 _ => return Err(ClientMisuse::NotNow.into()),
             }
         }
@@ -223,8 +224,7 @@ impl<S: Read + Write> BlockingConnection<S> {
         self.tell(NbdCommand::Flush, false, 0, 0)
     }
 
-    /// What the chosen contexts say of these bytes: the server's number of a context with each
-    /// extent.
+    /// Returns the status of these bytes in the chosen contexts: the server's number of a context with each extent.
     pub fn status(&mut self, offset: u64, length: u32, one: bool) -> Result<Vec<(u32, StatusExtent)>, ClientError> {
         let mut all = Vec::new();
         let what = (NbdCommand::BlockStatus { one }, false, offset, length);

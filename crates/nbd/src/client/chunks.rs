@@ -18,12 +18,12 @@ pub(super) struct ReplyChunk {
     kind: u16,
 }
 
-/// What comes next of it.
+/// Names the part of a chunk that comes next.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChunkPart {
-    /// Where its bytes are from, so many.
+    /// Expects the offset of so many bytes of data.
     Offset(u32),
-    /// Where its zeroes are, and how many.
+    /// Expects the offset and the length of a hole.
     Hole,
     /// Of which context its extents are; so many.
     Context(u32),
@@ -34,7 +34,10 @@ pub(super) enum ChunkPart {
 }
 
 impl InFlightRequests {
-    /// What the head of a chunk says, and what comes next of it.
+    /// Decodes the head of a chunk; returns the chunk and the part that comes next.
+    ///
+    /// # Errors
+    /// If no such request is in flight, or the chunk does not fit the request.
     pub(super) fn chunk(&self, bytes: &[u8; 16]) -> Result<(ReplyChunk, Option<ChunkPart>), ServerViolation> {
         let (flags, kind, cookie, length) = chunk_fields(bytes);
         let (slot, request) = self.find(cookie)?;
@@ -44,9 +47,11 @@ impl InFlightRequests {
         let is_status = matches!(request.command, NbdCommand::BlockStatus { .. });
         let part = match kind {
             chunk::NONE if length > 0 => return wrong("an empty chunk is not empty"),
+            // An empty chunk that is not the last says nothing: a server could send them for ever.
             chunk::NONE if !last => return wrong("an empty chunk is not the last one"),
             chunk::NONE => None,
             chunk::OFFSET_DATA if !is_read => return wrong("bytes, but it is no read"),
+            // The protocol forbids pieces of no bytes, for the same reason.
             chunk::OFFSET_DATA if length < 9 => return wrong("a piece without bytes"),
             chunk::OFFSET_DATA => Some(ChunkPart::Offset(length - 8)),
             chunk::OFFSET_HOLE if !is_read => return wrong("a hole, but it is no read"),
@@ -56,8 +61,11 @@ impl InFlightRequests {
             chunk::BLOCK_STATUS if length < 12 || length % 8 != 4 => {
                 return wrong("extents that are not 8 bytes each after 4 for their context");
             }
+            // The limit bounds the memory and time that one reply may take.
             chunk::BLOCK_STATUS if length / 8 > EXTENTS => return wrong("more than 2^20 extents"),
             chunk::BLOCK_STATUS => Some(ChunkPart::Context(length / 8)),
+            // An unknown chunk may carry data of the reply, so it cannot be skipped; an unknown error is still an
+            // error.
             _ if kind & chunk::ERROR_BIT == 0 => return wrong("a chunk of a type that is unknown"),
             _ if length < 6 => return wrong("an error of less than 6 bytes"),
             _ if length > ERROR => return wrong("an error of more than 16384 bytes"),
@@ -101,6 +109,7 @@ impl InFlightRequests {
                 let context = u32::from_be_bytes(bytes);
                 let place = contexts.iter().position(|known| known.0 == context);
                 let place = place.ok_or_else(|| wrong("a context that was not chosen"))?;
+                // A context that is told twice would leave open which answer holds.
                 if slot.contexts >> place & 1 == 1 {
                     return Err(wrong("a context that was told before"));
                 }
@@ -116,6 +125,8 @@ impl InFlightRequests {
                 let mut fields = WireFields(&bytes);
                 let (length, flags) = (fields.u32().unwrap_or_default(), fields.u32().unwrap_or_default());
                 let one = request.command == (NbdCommand::BlockStatus { one: true });
+                // The last extent may reach beyond the request, though not where one extent was asked for. None may
+                // begin there.
                 if length == 0 || slot.told >= u64::from(request.length) || one && length > request.length {
                     return Err(wrong("an extent that is empty or beyond what was asked for"));
                 }
@@ -126,6 +137,7 @@ impl InFlightRequests {
             ChunkPart::Error(length) => {
                 let Some(bytes) = gather.variable(length as usize, input) else { return Ok(None) };
                 let (errno, at, text) = error(&bytes, chunk.kind, &request).map_err(wrong)?;
+                // The first error decides, as the reply goes on after it.
                 slot.error.get_or_insert(errno);
                 (Some(ClientEvent::Failed { cookie, errno, at, text }), None)
             }
@@ -133,7 +145,10 @@ impl InFlightRequests {
     }
 }
 
-/// What an error chunk says: what went wrong, where, and a text.
+/// Decodes an error chunk: the error, the byte at which it occurred, and a text.
+///
+/// # Errors
+/// If the payload is shorter or longer than its parts, or the error is 0.
 fn error(bytes: &[u8], kind: u16, request: &NbdRequest) -> Result<(Errno, Option<u64>, String), &'static str> {
     const SHORT: &str = "an error that is shorter than its parts";
     let mut fields = WireFields(bytes);
@@ -155,7 +170,7 @@ fn error(bytes: &[u8], kind: u16, request: &NbdRequest) -> Result<(Errno, Option
             }
             Some(at)
         }
-        // Other kinds of errors are errors.
+        // Error types that are unknown are errors all the same: their high bit says so.
         _ => None,
     };
     Ok((Errno::of(number), at, String::from_utf8_lossy(text).into_owned()))

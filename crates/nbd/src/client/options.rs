@@ -13,14 +13,14 @@ const REPLY: u32 = 1 << 14;
 /// Bytes that all replies to an option may have.
 const REPLIES: usize = 1 << 20;
 
-/// What can be asked for.
+/// Lists the options that a client can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionRequest<'a> {
     /// To begin the transmission of the export of this name, without an answer that says more.
     ExportName(&'a str),
     /// To end the connection.
     Abort,
-    /// Which exports there are.
+    /// Asks for a list of the exports.
     List,
     /// To speak TLS from now on.
     StartTls,
@@ -28,9 +28,9 @@ pub enum OptionRequest<'a> {
     Info(&'a str, &'a [u16]),
     /// The same, and to begin its transmission.
     Go(&'a str, &'a [u16]),
-    /// That replies are structured.
+    /// Asks for structured replies.
     StructuredReply,
-    /// Which contexts of an export answer these queries.
+    /// Asks which contexts of an export match these queries.
     ListContexts(&'a str, &'a [&'a str]),
     /// To choose the contexts of an export that are named.
     SetContexts(&'a str, &'a [&'a str]),
@@ -77,25 +77,25 @@ impl OptionRequest<'_> {
     }
 }
 
-/// What a server says of an export.
+/// Describes an export as the server does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportDescription {
-    /// Its size in bytes.
+    /// Counts the bytes.
     pub size: u64,
-    /// Its flags; [`ExportFeatures::of_flags`] says what the known ones mean.
+    /// Holds the transmission flags; [`ExportFeatures::of_flags`] decodes the known ones.
     pub flags: u16,
     /// In which sizes it is read and written, if the server has said that.
     pub blocks: Option<BlockSizes>,
-    /// Its name, if it was asked for.
+    /// Holds the name, if it was asked for.
     pub name: Option<String>,
-    /// What it is, if that was asked for.
+    /// Holds the description for people, if it was asked for.
     pub description: Option<String>,
 }
 
 /// The answer to an option that does not begin the transmission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionAnswer {
-    /// It is agreed to.
+    /// Tells that the server agrees.
     Done,
     /// Exports: name and description of each.
     Exports(Vec<(String, String)>),
@@ -103,7 +103,7 @@ pub enum OptionAnswer {
     Export(ExportDescription),
     /// Contexts, with the server's number of each.
     Contexts(Vec<(u32, String)>),
-    /// It is refused.
+    /// Tells that the server refuses.
     Refused {
         /// With which reply.
         kind: u32,
@@ -112,14 +112,14 @@ pub enum OptionAnswer {
     },
 }
 
-/// What has come of an answer.
+/// Lists the results of receiving a part of an answer.
 pub(super) enum AnswerEvent {
     More,
     Answer(OptionAnswer),
     Started(NbdSession),
 }
 
-/// Where in an answer the server is.
+/// Names the part of an answer that comes next.
 #[derive(Clone, Copy, Debug, Default)]
 enum AnswerPosition {
     /// Nothing was asked.
@@ -135,7 +135,7 @@ enum AnswerPosition {
     Padding(u32),
 }
 
-/// What is being asked, and what was agreed on.
+/// Keeps the option that is being asked for, and the results of earlier ones.
 #[derive(Debug, Default)]
 pub(super) struct OptionExchange {
     at: AnswerPosition,
@@ -177,6 +177,7 @@ impl OptionExchange {
 
     pub fn ask(&mut self, ask: &OptionRequest<'_>, out: &mut Vec<u8>) -> Result<(), ClientMisuse> {
         let number = ask.number();
+        // A server without the fixed newstyle closes the connection at an unknown option.
         if !self.fixed && number != option::EXPORT_NAME {
             return Err(ClientMisuse::TooOld);
         }
@@ -215,6 +216,8 @@ impl OptionExchange {
         loop {
             match self.at {
                 AnswerPosition::Idle if input.is_empty() => return Ok(AnswerEvent::More),
+                // A server that talks unasked is out of step with the options, and no later answer could be
+                // matched.
                 AnswerPosition::Idle => return Err(ServerViolation::Unasked),
                 AnswerPosition::Head => {
                     let Some(bytes) = gather.fixed::<20>(input) else { return Ok(AnswerEvent::More) };
@@ -257,7 +260,7 @@ impl OptionExchange {
         if option != self.option {
             return Err(self.wrong("it is one to another option"));
         }
-        // What is kept of a reply without a text takes memory, too.
+        // A reply without text takes memory as well, so each counts at least 64 bytes.
         let bytes = self.bytes + length as usize + 64;
         if length > REPLY || bytes > REPLIES {
             return Err(self.wrong("it is longer than any that would be read"));
@@ -269,9 +272,11 @@ impl OptionExchange {
     /// Takes a reply; gives what all of them said if it is the last.
     fn reply(&mut self, kind: u32, data: &[u8]) -> Result<Option<AnswerEvent>, ServerViolation> {
         if kind & option_reply::ERROR != 0 {
+            // The protocol says that a failed choice leaves no context chosen.
             if self.option == option::SET_META_CONTEXT {
                 self.contexts.clear();
             }
+            // A text that is too long or no UTF-8 must not turn a refusal into a violation.
             let text = String::from_utf8_lossy(&data[..data.len().min(STRING_BYTES)]).into_owned();
             return Ok(Some(AnswerEvent::Answer(OptionAnswer::Refused { kind, text })));
         }
@@ -327,7 +332,7 @@ impl OptionExchange {
             }
             info::NAME => self.described.name = Some(self.text(fields.0)?),
             info::DESCRIPTION => self.described.description = Some(self.text(fields.0)?),
-            // What is unknown is passed over.
+            // The protocol asks clients to ignore kinds of information that they do not know.
             _ => {}
         }
         Ok(())
@@ -336,12 +341,14 @@ impl OptionExchange {
     fn acknowledged(&mut self) -> Result<AnswerEvent, ServerViolation> {
         let answer = match self.option {
             option::LIST => OptionAnswer::Exports(std::mem::take(&mut self.exports)),
+            // The size is mandatory in the answer to INFO and GO.
             option::INFO | option::GO if !self.has_size => return Err(self.wrong("it does not say how large it is")),
             option::INFO => OptionAnswer::Export(self.described.clone()),
             option::GO => return Ok(AnswerEvent::Started(self.session())),
             option::LIST_META_CONTEXT => OptionAnswer::Contexts(std::mem::take(&mut self.listed)),
             option::SET_META_CONTEXT => {
                 let chosen = std::mem::take(&mut self.listed);
+                // Two contexts of one number could not be told apart in the replies.
                 let twice = (1..chosen.len()).any(|at| chosen[..at].iter().any(|other| other.0 == chosen[at].0));
                 if chosen.len() > CONTEXTS || twice {
                     return Err(self.wrong("more contexts than 32, or two of one number"));

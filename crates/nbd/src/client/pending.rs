@@ -48,6 +48,7 @@ impl InFlightRequests {
     pub fn add(&mut self, request: NbdRequest) -> Option<u64> {
         let at = self.free.pop()?;
         let slot = &mut self.slots[at];
+        // A late reply to an earlier request of the slot then has another cookie, and is found out.
         slot.uses = slot.uses.wrapping_add(1);
         slot.covered.clear();
         (slot.error, slot.content, slot.contexts, slot.told) = (None, 0, 0, 0);
@@ -81,6 +82,7 @@ impl InFlightRequests {
         let wrong = |what| Err(ServerViolation::Reply { request, what });
         let slot = &mut self.slots[at];
         match request.command {
+            // The protocol forbids simple replies to reads once replies are structured.
             NbdCommand::Read { .. } if structured => return wrong("it is simple, although replies are structured"),
             NbdCommand::BlockStatus { .. } if error == 0 => return wrong("it is simple, and says nothing"),
             _ if slot.content > 0 || slot.contexts > 0 || slot.error.is_some() => {
@@ -103,6 +105,7 @@ impl InFlightRequests {
         let result = match (slot.error, request.command) {
             (Some(errno), _) => Err(errno),
             (None, NbdCommand::Read { .. })
+                // A success with bytes missing would hand stale memory to the caller.
                 if request.length > 0 && slot.covered != [(request.offset, request.end())] =>
             {
                 return wrong("it ends, but not all bytes have come");
@@ -128,6 +131,7 @@ impl RequestSlot {
         if offset < request.offset || end > request.end() {
             return Err("bytes that were not asked for");
         }
+        // DF asks for one piece; a second one breaks the promise that the owner relies on.
         if self.content > 0 && request.command == (NbdCommand::Read { whole: true }) {
             return Err("a second piece, although one was asked for");
         }
@@ -136,6 +140,7 @@ impl RequestSlot {
         // The piece at `at`, if there is one, ends where this one begins, or later.
         let joins = self.covered.get(at).is_some_and(|piece| piece.1 == offset);
         let next = self.covered.get(at + usize::from(joins)).copied();
+        // Bytes that come twice would leave open which of them hold.
         if next.is_some_and(|piece| piece.0 < end) {
             return Err("bytes that have come before");
         }
@@ -147,6 +152,7 @@ impl RequestSlot {
             }
             (true, false) => self.covered[at].1 = end,
             (false, true) => self.covered[at].0 = offset,
+            // A hostile server could send every other byte: the list of gaps is bounded.
             (false, false) if self.covered.len() == PIECES => return Err("too many pieces that lie apart"),
             (false, false) => self.covered.insert(at, (offset, end)),
         }
