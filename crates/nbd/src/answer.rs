@@ -1,4 +1,4 @@
-//! How requests are answered, in whichever form the client understands.
+//! Encodes the answers to requests, in whichever form the client understands.
 
 use std::fmt;
 
@@ -19,6 +19,9 @@ impl NbdSession {
     pub fn done(&self, request: &NbdRequest) -> ReplyHead {
         let gives = matches!(request.command, NbdCommand::Read { .. } | NbdCommand::BlockStatus { .. });
         assert!(!gives, "a {} is answered with what it asked for", request.command.name());
+        // The protocol allows a simple reply to any request but a read or a block status even if replies are
+        // structured: it is
+        // shorter by 4 bytes.
         ReplyHead::simple(request.cookie, None)
     }
 
@@ -32,6 +35,7 @@ impl NbdSession {
         at: Option<u64>,
         out: &mut Vec<u8>,
     ) {
+        // An offset outside of the request would be a protocol error of ours.
         let inside = at.filter(|at| (request.offset..request.end()).contains(at));
         self.fail_cookie(request.cookie, errno, text, inside, out);
     }
@@ -73,6 +77,7 @@ impl NbdSession {
         let limits = StatusLimits {
             asked: request.length,
             to_end: self.size - request.offset,
+            // A client may refuse a chunk that is longer than the maximum payload.
             extents: if one { 1 } else { EXTENTS.min(self.blocks.maximum / 8) },
             exact: one,
         };
@@ -80,8 +85,9 @@ impl NbdSession {
     }
 }
 
-/// What a context is known by while the connection lasts.
+/// Returns the number that names a context while the connection lasts, from 1 on.
 pub(crate) const fn context_id(number: usize) -> u32 {
+    // Numbers begin at 1, since listing uses 0 for contexts that are not chosen.
     number as u32 + 1
 }
 
@@ -115,13 +121,14 @@ impl ReadReply {
         (self.end - self.at) as u32
     }
 
-    /// Whether there may be several pieces. Otherwise the first has all that is
+    /// Returns true if the reply may come in several pieces. Otherwise the first piece has all that is
     /// [`left`](Self::left).
     pub const fn splits(&self) -> bool {
+        // A simple reply has one head, and the flag DF asks for one chunk.
         self.structured && !self.whole
     }
 
-    /// Whether the next so many bytes can be answered as a [`hole`](Self::hole).
+    /// Returns true if the next so many bytes can be answered as a [`hole`](Self::hole).
     pub const fn takes_hole(&self, length: u32) -> bool {
         self.structured && (!self.whole || length == self.left())
     }
@@ -134,10 +141,10 @@ impl ReadReply {
         (offset, self.at == self.end)
     }
 
-    /// What precedes the next `length` bytes, which have to follow it.
+    /// Returns the head of the next `length` bytes, which have to follow it.
     ///
     /// # Panics
-    /// If that is none, more than is left, or less and there can be only one piece.
+    /// If `length` is 0, more than is left, or less and there can be only one piece.
     #[inline]
     pub fn data(&mut self, length: u32) -> ReplyHead {
         let (offset, last) = self.next(length);
@@ -148,7 +155,7 @@ impl ReadReply {
         }
     }
 
-    /// That the next `length` bytes are zeroes; nothing follows.
+    /// Returns the reply that the next `length` bytes are zeroes; no payload follows.
     ///
     /// # Panics
     /// As [`data`](Self::data), and where a hole is not [taken](Self::takes_hole).
@@ -165,6 +172,7 @@ impl ReadReply {
     pub fn fail(self, errno: Errno, text: &dyn fmt::Display, out: &mut Vec<u8>) {
         assert!(self.at < self.end, "the reply is complete");
         if self.structured {
+            // An offset tells the client that the pieces before it are valid.
             let at = (self.at > self.begin).then_some(self.at);
             error_chunk(out, self.cookie, errno, text, at, true);
         } else {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// What went wrong with a request, in the protocol's own numbers, which are the same everywhere.
+/// Names the error of a request by the protocol's numbers, which are the same on every system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Errno {
@@ -11,7 +11,7 @@ pub enum Errno {
     Perm = 1,
     /// Input or output failed.
     Io = 5,
-    /// There is no memory for it.
+    /// Tells that there is no memory for the request.
     NoMem = 12,
     /// The request is not a valid one.
     Inval = 22,
@@ -30,7 +30,7 @@ impl Errno {
     pub const ALL: [Self; 8] =
         [Self::Perm, Self::Io, Self::NoMem, Self::Inval, Self::NoSpc, Self::Overflow, Self::NotSup, Self::Shutdown];
 
-    /// Its number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> u32 {
         self as u32
     }
@@ -38,6 +38,7 @@ impl Errno {
     /// The error of a number; an unknown one, and zero where an error is due, is as good as
     /// [`Inval`](Self::Inval).
     pub fn of(number: u32) -> Self {
+        // The protocol asks for this: a peer may be newer and know more errors.
         Self::ALL.into_iter().find(|errno| errno.number() == number).unwrap_or(Self::Inval)
     }
 
@@ -62,8 +63,11 @@ impl fmt::Display for Errno {
     }
 }
 
-/// What a client is told of an error of the operating system. Whatever it has no name for is
-/// [`Io`](Errno::Io); never [`NotSup`](Errno::NotSup), which says something else.
+/// Converts an error of the operating system.
+///
+/// Errors that the protocol does not know become [`Io`](Errno::Io). None becomes [`NotSup`](Errno::NotSup), which
+/// has a
+/// meaning of its own.
 impl From<&io::Error> for Errno {
     fn from(error: &io::Error) -> Self {
         match error.kind() {

@@ -1,4 +1,4 @@
-//! What a server offers: exports, what each can do, and in which sizes.
+//! Describes the exports of a server, their features and their block sizes.
 
 use thiserror::Error;
 
@@ -10,15 +10,15 @@ pub const CONTEXTS: usize = 32;
 /// Bytes that a read in one piece may have whatever the maximum is.
 const WHOLE_READ: u32 = 1 << 16;
 
-/// What is wrong with an export.
+/// Tells what is wrong with an export.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExportError {
     /// A name or description that cannot be sent.
     #[error("the {what} \"{text}\" is not text of at most 4096 bytes without NUL")]
     Text {
-        /// Which text.
+        /// Names the text.
         what: &'static str,
-        /// Its beginning.
+        /// Holds the beginning of the text.
         text: String,
     },
     /// Two have one name.
@@ -65,7 +65,7 @@ pub enum ExportError {
         /// Bytes.
         minimum: u32,
     },
-    /// It is offered without what it needs.
+    /// Tells that a feature is offered without the one that it needs.
     #[error("export \"{0}\": fast zeroes are offered without zeroes")]
     FastZero(String),
     /// A context's name.
@@ -73,24 +73,24 @@ pub enum ExportError {
     Context {
         /// Of this export.
         name: String,
-        /// Its name.
+        /// Holds the name of the context.
         context: String,
     },
-    /// There are too many.
+    /// Tells that there are too many contexts.
     #[error("export \"{0}\": more than {CONTEXTS} contexts")]
     Contexts(String),
 }
 
-/// What an export can do, and clients may therefore ask for.
+/// Lists the features of an export, which clients may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportFeatures {
-    /// It can be read alone; whatever would change it is refused, and not offered.
+    /// Is true if the export can only be read. Requests that change it are refused, and not offered.
     pub read_only: bool,
     /// Flushes.
     pub flush: bool,
     /// Requests that are answered when durable.
     pub fua: bool,
-    /// It is slow where it is not read in order.
+    /// Is true if access out of order is slow, as on a disk.
     pub rotational: bool,
     /// Trims.
     pub trim: bool,
@@ -105,7 +105,7 @@ pub struct ExportFeatures {
 }
 
 impl ExportFeatures {
-    /// What of them holds: of a read-only export nothing that changes it.
+    /// Returns the features that hold: a read-only export has none that change it.
     #[must_use]
     pub(crate) const fn effective(self) -> Self {
         let zeroes = self.write_zeroes && !self.read_only;
@@ -116,6 +116,7 @@ impl ExportFeatures {
     pub fn flags(self, structured: bool) -> u16 {
         let of = self.effective();
         [
+            // The protocol wants this flag always set.
             (true, transmission::HAS_FLAGS),
             (of.read_only, transmission::READ_ONLY),
             (of.flush, transmission::SEND_FLUSH),
@@ -123,6 +124,7 @@ impl ExportFeatures {
             (of.rotational, transmission::ROTATIONAL),
             (of.trim, transmission::SEND_TRIM),
             (of.write_zeroes, transmission::SEND_WRITE_ZEROES),
+            // DF makes sense only where a reply may have several chunks.
             (structured, transmission::SEND_DF),
             (of.multi_conn, transmission::CAN_MULTI_CONN),
             (of.cache, transmission::SEND_CACHE),
@@ -132,7 +134,7 @@ impl ExportFeatures {
         .fold(0, |flags, (set, flag)| if set { flags | flag } else { flags })
     }
 
-    /// What flags tell of; unknown ones nothing.
+    /// Decodes transmission flags; unknown ones are ignored.
     pub fn of_flags(flags: u16) -> Self {
         let has = |flag: u16| flags & flag != 0;
         Self {
@@ -154,14 +156,14 @@ impl ExportFeatures {
 pub struct BlockSizes {
     /// Offsets and lengths are multiples of it: a power of 2, at most 64 KiB.
     pub minimum: u32,
-    /// What is fast is a multiple of it: a power of 2, at least 512.
+    /// Holds the preferred block size: requests in multiples of it are fast. A power of 2, at least 512.
     pub preferred: u32,
     /// The longest payload of a request or a reply, at least 64 KiB.
     pub maximum: u32,
 }
 
 impl BlockSizes {
-    /// Whether the protocol allows them.
+    /// Returns true if the protocol allows these sizes.
     pub(crate) const fn are_valid(self) -> bool {
         let Self { minimum, preferred, maximum } = self;
         let least = if minimum > 512 { minimum } else { 512 };
@@ -173,7 +175,7 @@ impl BlockSizes {
     }
 }
 
-/// What holds where nothing was said.
+/// Returns the sizes that hold where none were negotiated: 1 B, 4 KiB and 32 MiB.
 impl Default for BlockSizes {
     fn default() -> Self {
         Self { minimum: 1, preferred: 4096, maximum: 1 << 25 }
@@ -183,13 +185,13 @@ impl Default for BlockSizes {
 /// Something that clients can use under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NbdExport {
-    /// Its name.
+    /// Holds the name.
     pub name: String,
-    /// What it is, for people; may be empty.
+    /// Describes the export for people; may be empty.
     pub description: String,
     /// Bytes: a multiple of the minimum block size.
     pub size: u64,
-    /// What it can do.
+    /// Lists the features.
     pub features: ExportFeatures,
     /// In which sizes.
     pub blocks: BlockSizes,
@@ -230,9 +232,11 @@ impl NbdExport {
         if maximum < least {
             return Err(ExportError::Maximum { name: name(), size: maximum, least });
         }
+        // The last part of a block could not be reached by any request.
         if !self.size.is_multiple_of(u64::from(minimum)) {
             return Err(ExportError::Size { name: name(), size: self.size, minimum });
         }
+        // The protocol forbids FAST_ZERO without WRITE_ZEROES.
         if self.features.fast_zero && !self.features.write_zeroes {
             return Err(ExportError::FastZero(name()));
         }
@@ -250,7 +254,7 @@ impl NbdExport {
     }
 }
 
-/// Whether a context has a namespace, of printable characters, and a name.
+/// Returns true if a context has a namespace of printable characters, and a name.
 fn is_full_context(context: &str) -> bool {
     context.split_once(':').is_some_and(|(space, leaf)| {
         let printable = |c: char| !c.is_whitespace() && !c.is_control();
@@ -260,6 +264,7 @@ fn is_full_context(context: &str) -> bool {
 
 fn check_text(what: &'static str, text: &str) -> Result<(), ExportError> {
     if text.len() > STRING_BYTES || text.contains('\0') {
+        // A long text would fill the message that explains it.
         return Err(ExportError::Text { what, text: text.chars().take(40).collect() });
     }
     Ok(())
@@ -298,6 +303,7 @@ impl ExportList {
     /// The number of the export that a client means.
     pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
         let named = self.all.iter().position(|export| export.name.as_bytes() == name);
+        // The empty name stands for the default export.
         named.or_else(|| self.default.filter(|_| name.is_empty()))
     }
 }

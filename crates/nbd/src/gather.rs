@@ -3,7 +3,7 @@
 /// Bytes that the longest part of fixed length has.
 const FIXED: usize = 32;
 
-/// What has come of a message that is not complete. It holds no more than that.
+/// Gathers the bytes of a message that is not complete. It holds no more than has come.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MessageGather {
     fixed: [u8; FIXED],
@@ -17,6 +17,7 @@ impl MessageGather {
     #[inline]
     pub(crate) fn fixed<const N: usize>(&mut self, input: &mut &[u8]) -> Option<[u8; N]> {
         const { assert!(N <= FIXED, "room for it") };
+        // Most messages come whole, and are then read from the input without a copy.
         if self.held == 0
             && let Some((whole, rest)) = input.split_first_chunk()
         {
@@ -39,12 +40,13 @@ impl MessageGather {
     pub(crate) fn variable(&mut self, len: usize, input: &mut &[u8]) -> Option<Vec<u8>> {
         let now = (len - self.variable.len()).min(input.len());
         let (taken, rest) = input.split_at(now);
+        // Room grows with what has come: a peer that announces 32 MiB and sends nothing takes no memory.
         self.variable.extend_from_slice(taken);
         *input = rest;
         (self.variable.len() == len).then(|| std::mem::take(&mut self.variable))
     }
 
-    /// Whether part of a message has come.
+    /// Returns true if part of a message has come.
     pub(crate) const fn is_inside(&self) -> bool {
         self.held > 0 || !self.variable.is_empty()
     }

@@ -15,7 +15,7 @@ const LONGEST: usize = 32;
 /// Bytes of a chunk before its payload.
 const CHUNK_BYTES: usize = 20;
 
-/// What precedes a payload, or is a whole reply.
+/// Holds the head of a payload, or a whole reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyHead {
     bytes: [u8; LONGEST],
@@ -90,9 +90,10 @@ pub fn error_chunk(
     let kind = if offset.is_some() { chunk::ERROR_OFFSET } else { chunk::ERROR };
     out.extend_from_slice(&ReplyHead::chunk(cookie, kind, last, 0));
     out.put32(errno.number());
+    // The length is filled in once the text is written: measuring it first would format it twice.
     out.put16(0);
     let text_start = out.len();
-    // Writing into memory does not fail; a text that fails by itself ends where it did.
+    // Writing into memory cannot fail. A `Display` that fails by itself ends its text there.
     let _ = write!(BoundedText { out, from: text_start }, "{text}");
     let text_len = out.len() - text_start;
     out[text_start - 2..text_start].copy_from_slice(&(text_len as u16).to_be_bytes());

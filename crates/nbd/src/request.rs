@@ -2,7 +2,7 @@
 
 use crate::wire::{REQUEST_BYTES, REQUEST_MAGIC, WireFields, command, command_flag};
 
-/// What a request asks for.
+/// Names the kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NbdCommand {
     /// Bytes of the export.
@@ -12,13 +12,13 @@ pub enum NbdCommand {
     },
     /// Bytes to be written; they follow the request.
     Write,
-    /// That everything answered before becomes durable.
+    /// Makes durable everything that was answered before.
     Flush,
-    /// That these bytes are no longer needed.
+    /// Tells that these bytes are no longer needed.
     Trim,
-    /// That these bytes be made ready to be read.
+    /// Makes these bytes ready to be read.
     Cache,
-    /// That these bytes become zeroes.
+    /// Writes zeroes.
     WriteZeroes {
         /// They have to be allocated (the flag `NO_HOLE`).
         no_hole: bool,
@@ -26,7 +26,7 @@ pub enum NbdCommand {
         /// [`NotSup`](crate::Errno::NotSup), at once.
         fast: bool,
     },
-    /// What is known of these bytes.
+    /// Asks for the status of these bytes.
     BlockStatus {
         /// Of the first extent alone (`REQ_ONE`).
         one: bool,
@@ -34,7 +34,7 @@ pub enum NbdCommand {
 }
 
 impl NbdCommand {
-    /// Its type on the wire.
+    /// Returns the type on the wire.
     pub const fn number(self) -> u16 {
         match self {
             Self::Read { .. } => command::READ,
@@ -47,7 +47,7 @@ impl NbdCommand {
         }
     }
 
-    /// Its flags on the wire.
+    /// Returns the flags on the wire.
     fn flags(self) -> u16 {
         let bit = |set: bool, flag: u16| if set { flag } else { 0 };
         match self {
@@ -60,7 +60,7 @@ impl NbdCommand {
         }
     }
 
-    /// Whether it changes what the export holds.
+    /// Returns true if the request changes the content of the export.
     pub const fn writes(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes { .. })
     }
@@ -82,12 +82,13 @@ impl NbdCommand {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NbdRequest {
-    /// What the client knows it by; its replies bear it too. Several requests under way may have
-    /// the same if the client is careless.
+    /// Holds the cookie by which the client knows the request; replies carry it as well. Careless clients may use
+    /// one cookie
+    /// for several requests in flight.
     pub cookie: u64,
-    /// What is asked for.
+    /// Names the kind of request.
     pub command: NbdCommand,
-    /// It is answered only when what it writes is durable.
+    /// Asks for an answer only once the written bytes are durable.
     pub fua: bool,
     /// The first byte; 0 for a flush.
     pub offset: u64,
@@ -96,7 +97,7 @@ pub struct NbdRequest {
 }
 
 impl NbdRequest {
-    /// Its bytes; after a write the payload has to follow.
+    /// Encodes the request; the payload of a write has to follow.
     pub fn encode(&self) -> [u8; REQUEST_BYTES] {
         let fua = if self.fua { command_flag::FUA } else { 0 };
         RequestHead {
@@ -118,20 +119,20 @@ impl NbdRequest {
 /// A request as it stands on the wire, whatever it may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    /// Its flags.
+    /// Holds the flags.
     pub flags: u16,
-    /// Its type.
+    /// Holds the type.
     pub kind: u16,
-    /// Its cookie.
+    /// Holds the cookie.
     pub cookie: u64,
-    /// Its first byte.
+    /// Holds the first byte in the export.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Counts the bytes.
     pub length: u32,
 }
 
 impl RequestHead {
-    /// Its bytes.
+    /// Encodes the head.
     pub fn encode(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
         bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
@@ -143,7 +144,10 @@ impl RequestHead {
         bytes
     }
 
-    /// What bytes say, or the number that stands where the magic one should.
+    /// Decodes a head.
+    ///
+    /// # Errors
+    /// If the magic number is wrong: returns the number that stands there.
     #[inline]
     pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Result<Self, u32> {
         let mut fields = WireFields(bytes);
@@ -160,7 +164,7 @@ impl RequestHead {
         }
     }
 
-    /// What it asks for, with the flags that it may have besides FUA; none of an unknown type.
+    /// Returns the command, with the flags that it may have besides FUA; none of an unknown type.
     pub(crate) fn command(&self) -> Option<(NbdCommand, u16)> {
         let has = |flag: u16| self.flags & flag != 0;
         Some(match self.kind {

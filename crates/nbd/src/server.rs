@@ -44,18 +44,18 @@ pub enum HangUp {
     /// The client wants what it was not offered, in its very first message.
     #[error("the client's flags {0:#x} are unknown")]
     ClientFlags(u32),
-    /// What comes is no option.
+    /// Tells that the bytes are no option.
     #[error("an option begins with {0:#018x}")]
     OptionMagic(u64),
     /// More than any option has.
     #[error("option {option} has {length} bytes")]
     OptionTooLong {
-        /// Its number.
+        /// Numbers the option.
         option: u32,
-        /// Its length.
+        /// Counts its bytes.
         length: u32,
     },
-    /// There is no such export, and the client asked in the way that allows no other answer.
+    /// Tells that there is no such export, and the client asked in the way that allows no other answer.
     #[error("there is no export \"{0}\"")]
     UnknownExport(String),
     /// The export insists on its block sizes, and the client cannot ask for them.
@@ -64,20 +64,20 @@ pub enum HangUp {
     /// The server is being shut down, and the client asked in the way that allows no other answer.
     #[error("the server is being shut down")]
     Shutdown,
-    /// What comes is no request.
+    /// Tells that the bytes are no request.
     #[error("a request begins with {0:#010x}")]
     RequestMagic(u32),
     /// A payload that is longer than what anyone would send.
     #[error("a write of {length} bytes, where {most} are the most that is received")]
     PayloadTooLong {
-        /// Its length.
+        /// Counts its bytes.
         length: u32,
         /// Bytes.
         most: u32,
     },
 }
 
-/// What has come.
+/// Lists the events that received bytes lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
     /// All input is used up, and more is needed.
@@ -95,7 +95,7 @@ pub enum ServerEvent {
     Ended,
 }
 
-/// What comes next.
+/// Names the message that comes next.
 #[derive(Clone, Debug)]
 enum ServerState {
     /// The client's flags.
@@ -152,7 +152,7 @@ impl NbdServer {
         self.session.as_ref()
     }
 
-    /// What is to be sent.
+    /// Returns the bytes to be sent.
     pub fn output(&self) -> &[u8] {
         &self.output
     }
@@ -167,7 +167,7 @@ impl NbdServer {
         self.output.capacity() + self.refusal.capacity() + self.gather.capacity()
     }
 
-    /// Whether the connection, should it end now, ends in the middle of a message.
+    /// Returns true if the connection, should it end now, ends in the middle of a message.
     pub const fn is_inside_message(&self) -> bool {
         let between =
             matches!(self.state, ServerState::Flags | ServerState::Option | ServerState::Request | ServerState::Ended);
@@ -184,6 +184,7 @@ impl NbdServer {
     #[inline]
     pub fn receive(&mut self, input: &mut &[u8]) -> Result<ServerEvent, HangUp> {
         loop {
+            // A client that asks and never reads must not fill memory with answers.
             if self.output.len() >= OUTPUT {
                 return Ok(ServerEvent::SendFirst);
             }
@@ -215,10 +216,11 @@ impl NbdServer {
     fn request(&mut self, input: &mut &[u8]) -> Result<Option<ServerEvent>, HangUp> {
         let Some(bytes) = self.gather.fixed::<REQUEST_BYTES>(input) else { return Ok(Some(ServerEvent::More)) };
         let head = RequestHead::decode(&bytes).map_err(HangUp::RequestMagic)?;
-        // There has been one since the negotiation ended.
+        // The negotiation has ended with a session.
         let Some(session) = self.session else { return Ok(Some(ServerEvent::Ended)) };
         if head.kind == command::WRITE {
             let most = session.longest_payload();
+            // Skipping gigabytes of a payload would keep the connection busy for a client that breaks the rules.
             if head.length > most {
                 return Err(HangUp::PayloadTooLong { length: head.length, most });
             }
@@ -236,6 +238,8 @@ impl NbdServer {
             }
             Err(refusal) => {
                 let out = if head.kind == command::WRITE {
+                    // The payload follows whatever the answer is: it is skipped first, or its bytes would pass for
+                    // requests.
                     self.state = ServerState::Refused { left: head.length };
                     &mut self.refusal
                 } else {
@@ -298,6 +302,7 @@ impl NbdServer {
             ServerState::Flags => {
                 let Some(bytes) = self.gather.fixed(input) else { return Ok(Some(ServerEvent::More)) };
                 let flags = u32::from_be_bytes(bytes);
+                // The protocol asks a server to close the connection at unknown client flags.
                 if flags & !(client_flag::FIXED_NEWSTYLE | client_flag::NO_ZEROES) != 0 {
                     return Err(HangUp::ClientFlags(flags));
                 }
@@ -308,6 +313,7 @@ impl NbdServer {
                 let Some(bytes) = self.gather.fixed::<16>(input) else { return Ok(Some(ServerEvent::More)) };
                 let (option, length) = option_head(&bytes)?;
                 if length > HARMLESS_PAYLOAD
+                    // EXPORT_NAME has no error reply, so a name that is too long ends the connection.
                     || OptionNegotiation::ends_with(option) && length > OptionNegotiation::LONGEST_NAME
                 {
                     return Err(HangUp::OptionTooLong { option, length });

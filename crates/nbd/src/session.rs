@@ -1,4 +1,4 @@
-//! What a client and a server have agreed on, and which requests that allows.
+//! Holds the results of the negotiation, and checks requests against them.
 
 use thiserror::Error;
 
@@ -7,15 +7,14 @@ use crate::export::{BlockSizes, ExportFeatures, NbdExport};
 use crate::request::{NbdCommand, NbdRequest, RequestHead};
 use crate::wire::{HARMLESS_PAYLOAD, command_flag};
 
-/// What was agreed on when the negotiation ended. It is small and can be copied to whoever
-/// answers requests.
+/// Holds the results of the negotiation. It is small and can be copied to whoever answers requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NbdSession {
     /// The number of the export among all.
     pub export: usize,
-    /// Its size in bytes.
+    /// Counts the bytes of the export.
     pub size: u64,
-    /// What it can do; of a read-only one nothing that changes it.
+    /// Lists the features; a read-only export has none that change it.
     pub features: ExportFeatures,
     /// In which sizes.
     pub blocks: BlockSizes,
@@ -28,52 +27,52 @@ pub struct NbdSession {
 /// Why a request is refused. The connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RequestRefusal {
-    /// Its type is unknown.
+    /// Tells that the type is unknown.
     #[error("requests of type {0} are unknown")]
     Unknown(u16),
-    /// It was not offered.
+    /// Tells that the feature is not offered.
     #[error("a {} is not offered", .0.name())]
     NotOffered(NbdCommand),
     /// Flags that it cannot have, or that were not offered.
     #[error("a {} cannot have the flags {flags:#x}", .command.name())]
     Flags {
-        /// What is asked for.
+        /// Names the kind of request.
         command: NbdCommand,
         /// The flags that are too many.
         flags: u16,
     },
-    /// It would change what is read-only.
+    /// Tells that the request would change a read-only export.
     #[error("a {} of an export that is read-only", .0.name())]
     ReadOnly(NbdCommand),
     /// No context was chosen.
     #[error("a block status without a context having been chosen")]
     NoContext,
-    /// It is about nothing.
+    /// Tells that the request has no bytes.
     #[error("a {} of no bytes", .0.name())]
     Empty(NbdCommand),
     /// A flush is about everything.
     #[error("a flush with an offset or a length")]
     FlushOfSome,
-    /// It goes beyond the end.
+    /// Tells that the request ends beyond the export.
     #[error("a {} of {length} bytes at {offset} ends beyond the export's {size} bytes", .command.name())]
     Beyond {
-        /// What is asked for.
+        /// Names the kind of request.
         command: NbdCommand,
-        /// Where.
+        /// Holds the first byte.
         offset: u64,
-        /// How much.
+        /// Counts the bytes.
         length: u32,
         /// The export's size in bytes.
         size: u64,
     },
-    /// It is not aligned.
+    /// Tells that the request is not aligned.
     #[error("a {} of {length} bytes at {offset} is not aligned to blocks of {minimum} bytes", .command.name())]
     Unaligned {
-        /// What is asked for.
+        /// Names the kind of request.
         command: NbdCommand,
-        /// Where.
+        /// Holds the first byte.
         offset: u64,
-        /// How much.
+        /// Counts the bytes.
         length: u32,
         /// Bytes of a block.
         minimum: u32,
@@ -81,9 +80,9 @@ pub enum RequestRefusal {
     /// A payload is too long.
     #[error("a {} of {length} bytes is longer than {maximum} bytes", .command.name())]
     TooLong {
-        /// What is asked for.
+        /// Names the kind of request.
         command: NbdCommand,
-        /// How much.
+        /// Counts the bytes.
         length: u32,
         /// Bytes that are allowed.
         maximum: u32,
@@ -96,9 +95,11 @@ pub enum RequestRefusal {
 }
 
 impl RequestRefusal {
-    /// What the client is told.
+    /// Returns the error that the client is told.
     pub const fn errno(&self) -> Errno {
         match self {
+            // The protocol names the error of each case: EPERM, ENOSPC, EOVERFLOW, ESHUTDOWN, and EINVAL for the
+            // rest.
             Self::ReadOnly(_) => Errno::Perm,
             Self::Beyond { command: NbdCommand::Write | NbdCommand::WriteZeroes { .. }, .. } => Errno::NoSpc,
             Self::TooLong { command: NbdCommand::Read { .. }, structured: true, .. } => Errno::Overflow,
@@ -139,6 +140,7 @@ impl NbdSession {
         let Some((command, own_flags)) = head.command() else { return Err(RequestRefusal::Unknown(head.kind)) };
         let RequestHead { offset, length, .. } = *head;
         let features = self.features;
+        // Before the features, so that the client hears of the true reason.
         if features.read_only && command.writes() {
             return Err(RequestRefusal::ReadOnly(command));
         }
@@ -181,15 +183,17 @@ impl NbdSession {
     fn check_range(&self, command: NbdCommand, offset: u64, length: u32) -> Result<(), RequestRefusal> {
         let BlockSizes { minimum, maximum, .. } = self.blocks;
         if length == 0 {
+            // The protocol leaves requests of no bytes undefined, so nothing relies on them.
             return Err(RequestRefusal::Empty(command));
         }
         if offset.checked_add(u64::from(length)).is_none_or(|end| end > self.size) {
             return Err(RequestRefusal::Beyond { command, offset, length, size: self.size });
         }
-        // The minimum is a power of two.
+        // The minimum is a power of two, so a mask finds partial blocks.
         if (offset | u64::from(length)) & u64::from(minimum - 1) != 0 {
             return Err(RequestRefusal::Unaligned { command, offset, length, minimum });
         }
+        // Only payloads are limited: a trim of the whole export moves no data.
         if length > maximum && matches!(command, NbdCommand::Read { .. } | NbdCommand::Write) {
             return Err(RequestRefusal::TooLong { command, length, maximum, structured: self.structured });
         }

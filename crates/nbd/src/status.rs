@@ -6,13 +6,13 @@ use crate::wire::{PutNumbers, chunk};
 /// A status that bytes of an export have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusExtent {
-    /// How many bytes.
+    /// Counts the bytes.
     pub length: u64,
-    /// What the context has to say of them.
+    /// Holds the status that the context gives these bytes.
     pub flags: u32,
 }
 
-/// Which extents a chunk may have.
+/// Limits the extents of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusLimits {
     /// Bytes that were asked for.
@@ -41,6 +41,7 @@ pub(crate) fn status_chunk(
     let mut status = StatusChunk::new(out, limits);
     let mut now = StatusExtent { length: 0, flags: 0 };
     for extent in extents {
+        // The protocol asks for merged neighbours where it can be done; one extent of look-ahead is enough for it.
         if now.length > 0 && extent.length > 0 && now.flags != extent.flags {
             status.write(now);
             now.length = 0;
@@ -55,6 +56,7 @@ pub(crate) fn status_chunk(
     if now.length > 0 {
         status.write(now);
     } else if status.written == 0 {
+        // A chunk must have at least one extent, so bytes without any status have status 0.
         status.write(StatusExtent { length: u64::from(limits.asked), flags: 0 });
     }
     finish_chunk(out, start);
@@ -74,13 +76,14 @@ struct StatusChunk<'a> {
 impl<'a> StatusChunk<'a> {
     fn new(out: &'a mut Vec<u8>, limits: StatusLimits) -> Self {
         let asked = u64::from(limits.asked);
-        // The longest multiple of any block that a length can be.
+        // A length of an extent is 32 bits and should be a multiple of any block size, of which the largest is 64
+        // KiB.
         let longest = limits.to_end.min(u64::from(u32::MAX) & !0xffff);
         let most = if limits.exact { asked } else { longest.max(asked) };
         Self { out, most, asked, told: 0, written: 0, extents: limits.extents }
     }
 
-    /// Whether, with so many bytes more, all is told that may be.
+    /// Returns true if, with so many bytes more, all is told that may be.
     const fn is_full_with(&self, more: u64) -> bool {
         self.written == self.extents || self.told.saturating_add(more) >= self.asked
     }

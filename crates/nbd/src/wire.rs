@@ -26,19 +26,19 @@ pub const HARMLESS_PAYLOAD: u32 = 1 << 25;
 /// Extents that one chunk of a block status may have.
 pub const EXTENTS: u32 = 1 << 20;
 
-/// What a server says of the negotiation.
+/// Lists the flags of a server in the negotiation.
 pub mod handshake {
-    /// It answers options.
+    /// Is set if the server answers options.
     pub const FIXED_NEWSTYLE: u16 = 1;
-    /// It can leave out the zeroes after the reply to `EXPORT_NAME`.
+    /// Is set if the server can leave out the zeroes after the reply to `EXPORT_NAME`.
     pub const NO_ZEROES: u16 = 2;
 }
 
-/// What a client says of the negotiation.
+/// Lists the flags of a client in the negotiation.
 pub mod client_flag {
-    /// It understands answers to options.
+    /// Is set if the client understands answers to options.
     pub const FIXED_NEWSTYLE: u32 = 1;
-    /// It expects no zeroes after the reply to `EXPORT_NAME`.
+    /// Is set if the client expects no zeroes after the reply to `EXPORT_NAME`.
     pub const NO_ZEROES: u32 = 2;
 }
 
@@ -76,7 +76,7 @@ pub mod option_reply {
     pub const ERR_TOO_BIG: u32 = ERROR + 9;
 }
 
-/// What a client can ask of an export, and be told.
+/// Lists the kinds of information about an export.
 #[expect(missing_docs, reason = "they are the protocol's, which says what they are")]
 pub mod info {
     pub const EXPORT: u16 = 0;

@@ -10,7 +10,7 @@ pub const BLOCK: usize = 4096;
 
 type Block = Option<Box<[u8; BLOCK]>>;
 
-/// Its blocks, and which of them were written since the last flush.
+/// Holds the blocks, and which of them were written since the last flush.
 struct Blocks {
     all: Vec<Block>,
     dirty: Vec<bool>,
@@ -30,7 +30,7 @@ impl Disk {
         Self { blocks: RwLock::new(Blocks { all, dirty: vec![false; blocks] }), features, sizes }
     }
 
-    /// What it can do besides reading and writing.
+    /// Returns all features beside reading and writing.
     pub const fn everything() -> ExportFeatures {
         ExportFeatures {
             read_only: false,
@@ -45,7 +45,7 @@ impl Disk {
         }
     }
 
-    /// It, to be served under this name.
+    /// Returns the export that serves the disk under this name.
     pub fn export(&self, name: &str) -> NbdExport {
         NbdExport {
             description: "in memory".to_owned(),
@@ -108,7 +108,7 @@ impl Disk {
         self.alone().dirty.fill(false);
     }
 
-    /// What a context says of some bytes: of which blocks are allocated, or dirty.
+    /// Returns the status of some bytes in a context: which blocks are allocated, or dirty.
     pub fn status(&self, context: usize, offset: u64, length: u32) -> Vec<StatusExtent> {
         let blocks = self.shared();
         let flags = |at: usize| match context {

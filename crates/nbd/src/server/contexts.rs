@@ -1,8 +1,8 @@
-//! Which contexts a client's queries mean.
+//! Matches the queries of a client with the contexts of an export.
 
 use crate::wire::{STRING_BYTES, WireFields};
 
-/// What a query is for.
+/// Names the purpose of a query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueryKind {
     /// To see which contexts there are: a namespace alone means all in it, no query means all.
@@ -29,6 +29,8 @@ impl<'a> ContextQueries<'a> {
             return Err("the name has more than 4096 bytes");
         }
         let queries = Self { count, fields };
+        // All queries are checked before the first is answered: a refusal after half an answer would be no valid
+        // reply.
         for _ in 0..count {
             let query = fields.string().ok_or(BAD)?;
             if query.len() > STRING_BYTES || query.contains(&0) || std::str::from_utf8(query).is_err() {
@@ -46,13 +48,13 @@ impl<'a> ContextQueries<'a> {
         (0..self.count).map_while(move |_| fields.string())
     }
 
-    /// Those of `contexts` that are meant, each once, with their numbers. Unknown ones are passed
-    /// over.
+    /// Returns the contexts that the queries match, each once, with their numbers. Unknown ones are ignored.
     pub fn matching<'c>(&self, contexts: &'c [String], wanted: QueryKind) -> impl Iterator<Item = (usize, &'c str)> {
         let all = wanted == QueryKind::List && self.count == 0;
         contexts.iter().map(String::as_str).enumerate().filter(move |(_, context)| {
             let means = |query: &[u8]| {
                 query == context.as_bytes()
+                    // A namespace alone lists all its contexts, but choosing wants whole names.
                     || wanted == QueryKind::List && query.ends_with(b":") && context.as_bytes().starts_with(query)
             };
             all || self.iter().any(means)

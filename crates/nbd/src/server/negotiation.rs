@@ -17,7 +17,7 @@ const DATA: u32 = 1 << 15;
 /// Why an option is refused: the reply, and a text.
 type OptionRefusal = (u32, &'static str);
 
-/// What follows an option.
+/// Tells what follows an option.
 pub(super) enum OptionOutcome {
     /// Another one.
     Next,
@@ -25,14 +25,14 @@ pub(super) enum OptionOutcome {
     Start(NbdSession),
 }
 
-/// What was negotiated so far.
+/// Keeps the results of the negotiation so far.
 #[derive(Debug)]
 pub(super) struct OptionNegotiation {
     exports: Arc<ExportList>,
     pub no_zeroes: bool,
     pub shutting_down: bool,
     structured: bool,
-    /// For which export contexts were chosen, with a bit for each.
+    /// Holds the export for which contexts were chosen, with a bit for each.
     contexts: Option<(usize, u32)>,
 }
 
@@ -44,12 +44,12 @@ impl OptionNegotiation {
         Self { exports, no_zeroes: false, shutting_down: false, structured: false, contexts: None }
     }
 
-    /// Whether an option allows no answer but the start of the transmission.
+    /// Returns true if an option allows no answer but the start of the transmission.
     pub const fn ends_with(option: u32) -> bool {
         option == option::EXPORT_NAME
     }
 
-    /// Whether the data of an option are looked at.
+    /// Returns true if the data of an option are kept and decoded.
     pub const fn keeps(option: u32, length: u32) -> bool {
         let known = matches!(
             option,
@@ -70,6 +70,7 @@ impl OptionNegotiation {
             reply(out, option, option_reply::ACK, &[]);
             return true;
         }
+        // Each attempt to choose contexts replaces the choice before it, also one that is refused.
         if option == option::SET_META_CONTEXT {
             self.contexts = None;
         }
@@ -90,7 +91,7 @@ impl OptionNegotiation {
             return self.start_by_name(data, out).map(OptionOutcome::Start);
         }
         let answered = match option {
-            // What was chosen before is gone even if this fails.
+            // The earlier choice is gone even if this one fails, as the protocol has it.
             option::SET_META_CONTEXT if self.shutting_down => {
                 self.contexts = None;
                 Err(SHUTDOWN)
@@ -121,6 +122,7 @@ impl OptionNegotiation {
     }
 
     fn session(&self, number: usize) -> NbdSession {
+        // A choice holds for the export that it named and for no other.
         let contexts = self.contexts.filter(|(of, _)| *of == number).map_or(0, |(_, chosen)| chosen);
         NbdSession::new(number, &self.exports.all()[number], self.structured, contexts)
     }
@@ -137,6 +139,7 @@ impl OptionNegotiation {
         }
         out.put64(export.size);
         out.put16(export.features.flags(self.structured));
+        // Kept for clients that predate the flag NO_ZEROES.
         if !self.no_zeroes {
             out.extend_from_slice(&[0; PADDING_BYTES]);
         }
@@ -163,7 +166,7 @@ impl OptionNegotiation {
         let export = &self.exports.all()[number];
         let wants = |kind: u16| wanted.chunks_exact(2).any(|two| two == kind.to_be_bytes());
         let insists = export.insists_on_blocks && !wants(info::BLOCK_SIZE);
-        // Sizes other than what everyone assumes are told to all.
+        // A client that does not ask would assume the defaults, so other sizes are sent to all.
         if wants(info::BLOCK_SIZE) || export.blocks != BlockSizes::default() {
             put_blocks(out, option, export);
         }
@@ -186,6 +189,7 @@ impl OptionNegotiation {
 
     /// The export of a query for contexts, and the queries.
     fn queries<'a>(&self, data: &'a [u8]) -> Result<(usize, ContextQueries<'a>), OptionRefusal> {
+        // A status reply has no simple form.
         if !self.structured {
             return Err((option_reply::ERR_INVALID, "contexts need structured replies, to be asked for first"));
         }

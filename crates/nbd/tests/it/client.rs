@@ -219,7 +219,7 @@ fn simple_replies_are_understood() {
     assert_eq!(hear(&mut client, &chunk(1, 0, 0, &bytes())), Err(ServerViolation::ReplyMagic(0x668e_33ef)));
 }
 
-/// What is heard of the chunks that answer a request, of which there is one.
+/// Returns the events of the chunks that answer a single request.
 fn answered(command: NbdCommand, chunks: &[(u16, u16, Bytes)]) -> Result<Vec<ClientEvent>, ServerViolation> {
     let mut client = transmitting(true);
     let length = if command == NbdCommand::Flush { 0 } else { 4096 };
@@ -229,7 +229,7 @@ fn answered(command: NbdCommand, chunks: &[(u16, u16, Bytes)]) -> Result<Vec<Cli
     hear(&mut client, &Bytes(all))
 }
 
-/// What is wrong with these chunks.
+/// Returns the reason for which these chunks are a violation.
 fn wrong(command: NbdCommand, chunks: &[(u16, u16, Bytes)]) -> &'static str {
     match answered(command, chunks) {
         Err(ServerViolation::Reply { what, .. }) => what,

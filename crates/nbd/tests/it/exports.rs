@@ -1,4 +1,4 @@
-//! Which exports can be served, and what their flags say.
+//! Checks which exports can be served, and their flags.
 
 use destage_nbd::{BlockSizes, ExportError, ExportFeatures, ExportList, NbdExport};
 

@@ -23,7 +23,7 @@ fn refused(server: &mut NbdServer, message: &Bytes, to: u32, kind: u32) -> Strin
     text
 }
 
-/// What is told of an export: its size and flags.
+/// Encodes the information on an export: its size and flags.
 fn told(to: u32, size: u64, flags: u16) -> Bytes {
     option_reply(to, 3, &bytes().u16(0).u64(size).u16(flags))
 }

@@ -95,7 +95,7 @@ fn long_texts_are_cut_between_characters() {
     assert_eq!(out, chunk(0, 0x8002, 1, &bytes().u32(5).u16(4095).raw(text.as_bytes()).u64(9)).0);
 }
 
-/// What a context says of 10,000 bytes from 4096 on; the export has 1 MiB.
+/// Returns the extents of 10,000 bytes from 4096 on; the export has 1 MiB.
 fn status(flags: u16, extents: &[(u64, u32)]) -> Vec<(u32, u32)> {
     status_of(full("a", 1 << 20), &request(flags, 7, 7, 4096, 10_000), extents)
 }

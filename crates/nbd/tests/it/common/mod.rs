@@ -1,4 +1,4 @@
-//! What several tests need: messages byte by byte, and a server that is fed them.
+//! Builds messages byte by byte, and a server that is fed them, for several tests.
 #![allow(dead_code, reason = "tests/allocations.rs uses some of it")]
 
 use std::sync::Arc;
@@ -119,7 +119,7 @@ pub fn transmitting(export: NbdExport, structured: bool, contexts: &[&str]) -> N
     server
 }
 
-/// What is to be sent, which is then taken to be sent.
+/// Returns the bytes to be sent, and counts them as sent.
 pub fn sent(server: &mut NbdServer) -> Bytes {
     let output = Bytes(server.output().to_vec());
     server.sent(output.0.len());

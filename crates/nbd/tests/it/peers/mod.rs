@@ -25,7 +25,7 @@ use disk::Disk;
 /// Blocks of each disk: 8 MiB.
 const BLOCKS: usize = 2048;
 
-/// Whether a program can be run; if not, the test says that it is skipped.
+/// Returns true if a program can be run; if not, reports that the test is skipped.
 fn have(test: &str, program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
@@ -90,7 +90,7 @@ impl Served {
         TcpStream::connect(("127.0.0.1", self.port)).expect("a connection")
     }
 
-    /// Where an export is to be found.
+    /// Returns the URI of an export.
     fn uri(&self, export: &str) -> String {
         format!("nbd+unix:///{export}?socket={}", self.socket().display())
     }

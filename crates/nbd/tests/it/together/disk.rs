@@ -1,10 +1,10 @@
-//! What a server does with requests: some bytes, an error now and then, replies in any pieces.
+//! Serves requests from some bytes, with an error now and then and replies in any pieces.
 
 use destage_nbd::{Errno, NbdCommand, NbdRequest, NbdSession, ReadReply, StatusExtent};
 
 use super::world::Random;
 
-/// How a request ended: bytes of a read, extents of each context, or an error.
+/// Holds the result of a request: bytes of a read, extents of each context, or an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Nothing,

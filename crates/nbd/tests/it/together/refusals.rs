@@ -1,5 +1,6 @@
-//! Which requests are refused, and how, as the protocol's text has it: told once more, from the
-//! export and the numbers of a request alone.
+//! Predicts which requests are refused, and how, by the protocol's text.
+//!
+//! The rules are written once more here, from the export and the numbers of a request alone.
 
 use destage_nbd::{Errno, NbdCommand, NbdExport, NbdRequest};
 

@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// What is agreed on before the transmission.
+/// Holds the results of the negotiation.
 #[derive(Clone, Copy, Debug)]
 pub struct Agreed {
     pub structured: bool,
@@ -48,7 +48,7 @@ impl Pipe {
     }
 }
 
-/// What the client has heard of a request so far.
+/// Holds the part of a reply that the client has received.
 struct Open {
     request: NbdRequest,
     bytes: Vec<u8>,
@@ -66,7 +66,7 @@ pub struct World {
     disk: Disk,
     /// Requests that the server has heard, with the payloads of writes; the last may be incomplete.
     heard: Vec<(NbdRequest, Vec<u8>)>,
-    /// How each request ended where it was carried out.
+    /// Holds the result of each request where it was carried out.
     outcomes: HashMap<u64, Outcome>,
     open: HashMap<u64, Open>,
     /// Each request as the client made it, with the bytes that had arrived when it did.
