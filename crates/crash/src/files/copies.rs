@@ -39,6 +39,7 @@ impl OldContents {
         let left_out = match dice.below(3) {
             // All but one.
             0 => 1,
+            // Exactly two files are put back: two older copies may agree with each other.
             1 => chosen.len() as u64 - 2,
             _ => chosen.len() as u64 - 1,
         };
@@ -66,6 +67,7 @@ impl<'a> FileLife<'a> {
         dice: &mut RandomDraws,
         report: &mut FilesReport,
     ) -> Result<Option<Self>, String> {
+        // Older copies of an array with losses may be all that is left of it, and nothing could be demanded then.
         if known.depth > 1 || !known.is_whole() {
             return Ok(None);
         }
@@ -74,7 +76,7 @@ impl<'a> FileLife<'a> {
             return Ok(None);
         };
         if dice.one_in(2) {
-            // A later start sees them, mostly.
+            // Mostly a later start sees the copies, when the event counts have gone further apart.
             known.copies = Some(copies).filter(|_| !dice.one_in(3));
             return Ok(None);
         }
@@ -89,7 +91,7 @@ impl<'a> FileLife<'a> {
         let mut with_copies = KnownArray { has_copies: true, ..known.clone() };
         with_copies.down |= old;
         with_copies.lost |= old & scene.members();
-        // A start that counts a member as not there may find rows torn.
+        // A start that counts a member as missing may find torn rows with data of it.
         with_copies.excused |= !with_copies.lost.is_empty();
         if scene.holder().is_some_and(|holder| old.contains(holder)) {
             with_copies.doubt_all(scene);
@@ -98,7 +100,8 @@ impl<'a> FileLife<'a> {
         let opened = Self::open_as_left(scene, os.clone(), with_copies.clone(), dice.clone(), report)?;
         if let Some(mut life) = opened {
             if matches!(life.ready(report)?, LifeOutcome::Refused) {
-                // Not at once: the devices that it found behind are not the array's any more.
+                // The files are not put back at once: devices that the start found stale are not the array's any
+                // more.
                 *known = with_copies;
                 return Ok(None);
             }
@@ -111,7 +114,7 @@ impl<'a> FileLife<'a> {
         for (path, bytes) in before {
             os.put(&path, &bytes);
         }
-        // Those of the start that was refused have the copies.
+        // Those moments hold the older copies, which the answer to this start has ruled out.
         drop(os.take_moments());
         Ok(None)
     }

@@ -9,7 +9,7 @@ use super::{FileLife, HistoryScene, KnownArray};
 use crate::asked::AskedRequests;
 use crate::dirty::dirty_pages;
 
-/// What is in doubt.
+/// Keeps the data whose loss is possible.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileDoubt {
     /// Pages that may have been lost with the device, in this life or before.
@@ -40,6 +40,7 @@ impl FileLife<'_> {
         if self.scene.holder() != Some(dev) {
             return;
         }
+        // Only a controller that is ready knows what is dirty; before that every page may be.
         if self.files.status() == Status::Ready {
             let controller = self.files.engine().controller();
             let dirty = dirty_pages(&self.scene.cell.geometry, &self.asked, &**controller);
@@ -55,12 +56,13 @@ impl FileLife<'_> {
     pub(super) fn doubt_submitted(&mut self, asked: &AskedRequests) {
         let Some(holder) = self.scene.holder() else { return };
         let writes = asked.writes();
+        // The cache takes the write until it hears of the loss, so its pages go down with the device.
         if writes && self.dead.contains(holder) && self.files.answers(holder) {
             self.known.doubt.pages.extend(asked.pages());
         }
     }
 
-    /// Whether a request may have failed.
+    /// Returns true if a request may have failed.
     pub(super) fn may_have_failed(&self, asked: &AskedRequests) -> bool {
         asked.op != HostOp::Flush && self.known.doubt.pages.range(asked.pages()).next().is_some()
     }

@@ -1,5 +1,8 @@
-//! What is made to fail: an operation of serving, making, opening or replacing an array. Whoever asked for it must hear of
-//! it: the executor stops, or a device has failed, or the call ends with an error.
+//! Makes operations fail while an array is served, made, opened or replaced.
+//!
+//! Whoever asked for the operation must hear of the failure: the executor stops, a device has failed, or the call
+//! ends with an
+//! error.
 
 use std::sync::Arc;
 
@@ -17,6 +20,7 @@ pub(super) fn fails_to_be_made(
     report: &mut FilesReport,
 ) -> Result<(), String> {
     let mut dice = RandomDraws::part(scene.seed, u64::MAX / 4);
+    // A copy of the system, so that the array that is tried afterwards is made on a clean one.
     let os = os.end(false);
     report.faults += 1;
     match dice.below(8) {
@@ -42,12 +46,14 @@ pub(super) fn fails_to_be_made(
         }
         (Ok(()), None) => return Ok(()),
     }
+    // What a failed making leaves must not keep the next one from succeeding: users simply try again.
     create().map_err(|error| format!("what is left of an array that could not be made is in its way: {error}"))
 }
 
 impl FileLife<'_> {
     /// Of the members that are noted as lost some answer at the next start: they have missed writes.
     pub(super) fn answer_again(&self, left: &RecordingOs) {
+        // From a copy of the dice, so that this choice changes no later draw of the life.
         let mut dice = RandomDraws::new(!self.dice.clone().draw());
         let noted = (self.dead - self.window) & self.scene.members();
         for dev in noted.iter().filter(|dev| !self.files.answers(*dev)) {
@@ -80,7 +86,8 @@ impl FileLife<'_> {
         match opened {
             Err(FilesError::Io { .. }) => {}
             Err(other) => return Err(format!("it cannot be opened: {other}")),
-            // Who starts the array sees what failed; if that is too much, it is not the question.
+            // Whoever starts the array sees that a device failed. Too many failed devices are the subject of other
+            // tests.
             Ok(files) => {
                 let down: DevSet = (0..known.paths.len() as u8).map(Dev).filter(|dev| !files.answers(*dev)).collect();
                 if let Some(path) = left.struck()
@@ -109,10 +116,11 @@ impl FileLife<'_> {
     pub(super) fn fault(&mut self, report: &mut FilesReport) {
         let fault = if self.dice.one_in(2) { IoFault::Broken } else { IoFault::NoRoom };
         let lost = self.may_be_lost();
+        // One planted fault at a time: two of them could excuse each other.
         if self.faulty || !(lost & self.scene.members()).is_empty() && !self.dice.one_in(10) {
             return;
         }
-        // Nobody knows which device it will be.
+        // The fault may strike any device, so none may be one whose loss costs data.
         if (0..self.known.paths.len() as u8).any(|dev| self.costs_what_parity_does_not_cover(Dev(dev))) {
             return;
         }
@@ -124,6 +132,7 @@ impl FileLife<'_> {
         } else {
             let points = [SyncPoint::Flush, SyncPoint::Flush, SyncPoint::Fua, SyncPoint::Commit, SyncPoint::Intents];
             let point = self.dice.pick(&points);
+            // In histories that lose the intents a start relies on the marks, so their sync fails instead.
             let marks = self.scene.options.bereft && point == SyncPoint::Intents;
             self.os.fail_sync(if marks { SyncPoint::Marks } else { point }, fault);
         }
@@ -144,7 +153,7 @@ impl FileLife<'_> {
         self.os.fail_sync(self.dice.pick(&points), IoFault::Broken);
     }
 
-    /// How it goes on if a file that was to take a device's place did not.
+    /// Decides how the life goes on if a file that was to take a device's place did not.
     pub(super) fn has_not_replaced(
         &mut self,
         dev: Dev,
@@ -162,7 +171,7 @@ impl FileLife<'_> {
                 self.faulty = true;
                 self.stopped(error, report).map(Some)
             }
-            // The device has failed, and stays so.
+            // The device has failed over it, and stays failed.
             Err(FilesError::Io { .. }) => {
                 self.watch();
                 Ok(Some(LifeOutcome::On))
@@ -171,11 +180,13 @@ impl FileLife<'_> {
         }
     }
 
-    /// When all that was begun has ended: an operation that failed, and that no device has failed over, has stopped the
-    /// executor, unless it was one of a device that had failed before.
+    /// Checks, once everything that was begun has ended, that a failed operation was heard of.
+    ///
+    /// Either a device has failed over it, which may have been before, or the executor has stopped.
     pub(super) fn heard(&mut self) -> Result<(), String> {
         let Some(struck) = self.os.struck().filter(|_| self.faulty && self.files.is_idle()) else { return Ok(()) };
         let dev = self.known.paths.iter().position(|path| *path == struck);
+        // A fault on a device that had failed before is no news to anybody.
         if dev.is_some_and(|dev| !self.files.answers(Dev(dev as u8))) || struck.as_os_str().is_empty() {
             self.faulty = false;
             return Ok(());

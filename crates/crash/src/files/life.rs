@@ -24,7 +24,7 @@ fn bereave(scene: &HistoryScene, left: &RecordingOs, known: &KnownArray, dice: &
     if known.has_moved {
         config.nvram = NvramPlace::Own(SPARE.into());
     }
-    // Whether it has moved by then need not be known.
+    // The NVRAM may have moved by then or not, so both places are taken away.
     let lose_nvram = || {
         left.take_away(config.nvram_path());
         if scene.has_spare {
@@ -40,6 +40,7 @@ fn bereave(scene: &HistoryScene, left: &RecordingOs, known: &KnownArray, dice: &
         }
         _ => return,
     }
+    // One fast device often holds cache and NVRAM, so both may go together.
     if dice.one_in(3) {
         known.paths[config.members..].iter().for_each(|path| left.take_away(path));
     }
@@ -121,12 +122,12 @@ impl<'a> FileLife<'a> {
         known.depth += 1;
         let (system, mut config) = (Arc::new(os.clone()), scene.config(&known.paths));
         if known.has_moved && (scene.options.bereft || dice.clone().one_in(2)) {
-            // As the description has it by then, unless it could not be written.
+            // The description names the new place by then, unless it could not be written.
             config.nvram = NvramPlace::Own(SPARE.into());
         }
         report.at_home += u64::from(scene.home.is_some());
         let may_be_lost = scene.options.bereft || known.homeless;
-        // After a clean stop nothing is to be recovered, which is looked at when all is over.
+        // After a clean stop nothing is to be recovered, which is checked when the history ends.
         known.rotten = false;
         if scene.options.rots
             && known.depth <= 2
@@ -138,8 +139,8 @@ impl<'a> FileLife<'a> {
             known.rotten = true;
             report.rotten += 1;
             if file == config.intents && at < FILE_SECTOR {
-                // The marks do not know so soon as these that a file has taken a device's place, and until they do nothing
-                // is kept there that is nowhere else.
+                // The marks learn later than these intents that a file has taken a device's place. Until then
+                // nothing is kept there alone.
                 known.down |= known.replaced_caches(scene);
             }
         }
@@ -156,7 +157,7 @@ impl<'a> FileLife<'a> {
                 report.refusals += 1;
                 return Ok(None);
             }
-            // Which of both is missing may be found the other way round.
+            // Either missing part may be found first.
             Err(FilesError::HomeAndMembersLost { .. })
                 if may_be_lost && !((known.lost | known.down | known.unfilled) & scene.members()).is_empty() =>
             {
@@ -164,7 +165,7 @@ impl<'a> FileLife<'a> {
                 return Ok(None);
             }
             Err(FilesError::Behind { .. }) if known.has_copies => return Ok(None),
-            // Without all of its members, where none can be done without, nobody has any.
+            // Where no member can be missing, a missing one leaves nobody with marks.
             Err(FilesError::NoMarks(_)) if known.broken || scene.too_many(known.down & scene.members()) => {
                 return Ok(None);
             }
@@ -173,7 +174,7 @@ impl<'a> FileLife<'a> {
         if let Some(damaged) = files.damaged_nvram().filter(|_| !scene.options.rots) {
             return Err(format!("what no cut leaves is taken for damage: {}", damaged.errors.join("; ")));
         }
-        // A damaged NVRAM of which the marks say that it has nothing is made anew. That costs nothing.
+        // A damaged NVRAM that holds nothing by the marks is made anew, which costs nothing.
         let is_needless = |rows: u64| known.rotten && !may_be_lost && rows == 0;
         if let Some(done) = files.resynchronised().filter(|done| !is_needless(done.rows)) {
             if !may_be_lost {
@@ -184,7 +185,7 @@ impl<'a> FileLife<'a> {
             report.rows += done.of;
             known.bereave(scene);
         } else if may_be_lost && files.damaged_intents().is_some() {
-            // Marks do not know so soon as the intents that a file has taken a device's place.
+            // Marks learn later than the intents that a file has taken a device's place.
             known.bereave(scene);
         }
         if scene.has_spare {
@@ -192,6 +193,7 @@ impl<'a> FileLife<'a> {
             known.homeless = false;
         }
         let mut life = Self::new(scene, os, files, known, dice);
+        // A device that answered at the last end and does not now would be a loss that nobody caused.
         let news = life.dead - life.known.down;
         if !news.is_empty() && !life.known.broken {
             let why: Vec<_> = life.files.errors().map(|(_, error)| error.to_string()).collect();
@@ -226,19 +228,20 @@ impl<'a> FileLife<'a> {
         (0..self.known.paths.len() as u8).map(Dev).filter(|dev| !self.files.is_named(*dev)).collect()
     }
 
-    /// What is known when it ends now. Devices whose loss nobody has noted do not come back: who
-    /// starts the array knows that they failed. What stands in their place may be there.
+    /// Returns the state of the array as it is known if this life ends now.
+    ///
+    /// Devices whose loss nobody has noted do not come back: whoever starts the array knows that they failed. Their
+    /// replacements
+    /// may be there.
     pub(super) fn known(&self, left: &RecordingOs) -> KnownArray {
-        // The NVRAM's device did not answer, and does now, unless what it shows is not what it has.
+        // The NVRAM's device answers again, unless its reads show what is not durable.
         let home = self.scene.home.filter(|_| !self.scene.has_spare).map(|home| &self.known.paths[home.index()]);
         let struck = home.is_some() && self.os.struck().as_ref() == home;
         let homeless = self.known.homeless || struck || home.is_some_and(|home| left.is_spoiled(home) || self.faulty);
         if let Some(home) = home {
             left.set_broken(home, false);
         }
-        // Those that failed in this very command: the roster says so, or does not yet.
-        // A sync of theirs failed, and the executor is about to hear of it: reads of the next process
-        // would show what is not durable.
+        // These failed in this very command: the roster says so, or does not yet.
         let gone = |dev: &Dev| !self.files.answers(*dev) || left.is_spoiled(&self.known.paths[dev.index()]);
         let failed: DevSet = (0..self.known.paths.len() as u8).map(Dev).filter(gone).collect();
         let is_home_lost = |home: Dev| (self.dead | failed).contains(home) || self.faulty;
@@ -246,16 +249,17 @@ impl<'a> FileLife<'a> {
             homeless || self.was_at_home && self.scene.has_spare && self.scene.home.is_some_and(is_home_lost);
         let lost = self.may_be_lost() | self.before | failed & self.scene.members();
         let new = failed - self.dead;
+        // An unnoted loss followed by the return of the device is a double fault outside of what is promised.
         for dev in (self.window & self.dead | new).iter() {
             left.take_away(&self.known.paths[dev.index()]);
         }
         let broken = self.known.broken && self.scene.too_many(lost);
         let down = self.dead | failed | self.unnamed() | self.unnamed_before;
-        // What an earlier life was excused for is found by the first that comes to look.
+        // The first life that looks finds what an earlier one was excused for.
         let starting = self.files.status() == Status::Starting || self.was_starting;
         let excused = !(self.window | new).is_empty() || starting && self.known.excused;
         let unfilled = self.files.marked_unfilled() | self.unfilled_before;
-        // Before it has moved no description names the spare place.
+        // Before it has moved, no description names the spare place.
         let has_moved = self.known.has_moved && !self.was_at_home;
         let mut known = KnownArray { lost, down, unfilled, excused, broken, homeless, has_moved, ..self.known.clone() };
         if self.scene.holder().is_some_and(|holder| new.contains(holder)) {
@@ -286,13 +290,14 @@ impl<'a> FileLife<'a> {
         let again = self.known.depth < 2 && dice.one_in(6);
         let opened = Self::open(self.scene, moment.left.clone(), known, dice, report);
         let Some(life) = opened.map_err(|what| when() + &what)? else { return Ok(()) };
+        // Lives at a greater depth keep fewer moments: their number grows with each level.
         if again {
             life.os.keep_moments(if life.known.depth == 1 { 12 } else { 48 });
         }
         life.look(again, report).map_err(|what| when() + &what)
     }
 
-    /// Whether it is as it must be after a start.
+    /// Checks that the array is as it must be after a start.
     pub(super) fn look(mut self, work: bool, report: &mut FilesReport) -> Result<(), String> {
         if matches!(self.ready(report)?, LifeOutcome::Refused) {
             return Ok(());
@@ -329,12 +334,12 @@ impl<'a> FileLife<'a> {
         let allowed = match why {
             Refusal::MembersLost { .. } => self.known.broken || self.scene.too_many(self.known.lost | self.dead),
             Refusal::WriteHole { .. } => self.known.excused || !self.window.is_empty(),
-            // The cache's device may be gone with the intents.
+            // The cache's device may be gone together with the intents.
             Refusal::CacheLost { .. } => {
                 let is_gone = !(self.dead - self.scene.members()).is_empty();
                 self.known.doubt.lost || self.files.damaged_intents().is_some() && is_gone
             }
-            // What is lost is named, all of it or how much more there is, and can be accepted.
+            // Lost pages are named, all of them or with a count of the rest, and can be accepted.
             Refusal::NvramDamaged { lost } => self.known.rotten && lost.pages() > 0,
             Refusal::Nvram | Refusal::NoCollectors(_) => false,
         };
@@ -342,12 +347,12 @@ impl<'a> FileLife<'a> {
         if allowed { Ok(()) } else { Err(format!("the start is refused: {why:?}; members {lost:?} may be lost")) }
     }
 
-    /// As in the harness of `Memory`.
+    /// Follows losses and replacements, as the harness of `Memory` does.
     pub(super) fn watch(&mut self) {
         let failed: DevSet =
             (0..self.known.paths.len() as u8).map(Dev).filter(|dev| !self.files.answers(*dev)).collect();
         if self.faulty && !(failed - self.dead).is_empty() {
-            // It was the operation that was to fail.
+            // The failed operation was the planted one.
             let lost = failed - self.dead;
             self.dead |= lost;
             self.touched |= lost;
@@ -362,6 +367,7 @@ impl<'a> FileLife<'a> {
         let unannounced = self.dead - failed;
         let (degraded, exposed) = (self.degraded(), self.files.engine().controller().array().is_exposed());
         self.noted |= (self.window & degraded) - unannounced;
+        // Only a durable note ends the window: before that a crash brings the device back as a whole one.
         if self.files.status() == Status::Ready
             && self.noted.contains_all(self.window)
             && !exposed
@@ -387,6 +393,7 @@ impl<'a> FileLife<'a> {
         self.unnamed_before = self.unnamed();
         self.unfilled_before = self.files.marked_unfilled();
         self.was_starting = self.files.status() == Status::Starting;
+        // Kept moments precede what this command leads to, so all that is known is noted before it.
         let polled = self.files.poll();
         self.took(report)?;
         self.was_at_home = self.is_at_home();
@@ -421,6 +428,7 @@ impl<'a> FileLife<'a> {
     /// Looks at the moments that were kept.
     pub(super) fn took(&mut self, report: &mut FilesReport) -> Result<(), String> {
         for moment in self.os.take_moments() {
+            // Each command moves the dice, so that two moments never draw the same life.
             self.dice.draw();
             self.scene.diary.aside(|| self.probe(&moment, report))?;
         }
@@ -445,6 +453,7 @@ impl<'a> FileLife<'a> {
                 if !all.clone().any(|one| one == path) {
                     return Err(format!("stopped over {}, which is none of its files", path.display()));
                 }
+                // A stopped executor that goes on would acknowledge writes after an error that it has reported.
                 if !matches!(self.files.poll(), Err(FilesError::Stopped)) {
                     return Err("it goes on after it stopped".to_owned());
                 }
@@ -508,7 +517,7 @@ impl<'a> FileLife<'a> {
                 let sector = dice.below(all);
                 (sector, dice.within(1, PAGE_SECTORS))
             }
-            // Pages, mostly near the beginning.
+            // Pages near the beginning, mostly, so that requests meet.
             1 | 2 => (dice.below((all / PAGE_SECTORS).min(8)) * PAGE_SECTORS, dice.within(1, 3) * PAGE_SECTORS),
             _ => {
                 let sector = dice.below(all);
@@ -528,6 +537,7 @@ impl<'a> FileLife<'a> {
         report: &mut FilesReport,
     ) -> Result<LifeOutcome, String> {
         let mut patience = PATIENCE;
+        // At most eight requests are in flight, so that claims conflict and yet requests end.
         while self.asked.len() >= 8 {
             patience = patience.checked_sub(1).ok_or("a request is not answered")?;
             let outcome = self.step(report)?;
@@ -567,6 +577,7 @@ impl<'a> FileLife<'a> {
         loop {
             let outcome = self.step(report)?;
             let done = self.files.is_idle() && self.files.status() == Status::Ready;
+            // Ready is demanded as well: an idle executor may still be waiting for a timer of recovery.
             if done || !matches!(outcome, LifeOutcome::On) {
                 return Ok(outcome);
             }
@@ -605,15 +616,18 @@ fn flip_a_bit(os: &RecordingOs, config: &FilesConfig, dice: &mut RandomDraws) ->
         os.put(&config.intents, &intents);
         return Some((config.intents.clone(), at));
     }
+    // The header's fields are read here as docs/format.md has them, so that the harness does not share the code
+    // under test.
     let number = |at: usize| u64::from_le_bytes(nvram[at..at + 8].try_into().expect("eight bytes"));
     let (tail, sealed, ring) = (number(56), number(64), nvram.len() as u64 / FILE_SECTOR - 2);
     let headers_agree = nvram[..FILE_SECTOR as usize] == nvram[((1 + ring) * FILE_SECTOR) as usize..];
     let sector = match dice.below(4) {
-        // While the other header is just being written, or has an earlier bit flipped, this is the only one.
+        // The other header is being written, or had a bit flipped before, so this one must stay.
         0 | 1 if !headers_agree => return None,
         0 => 0,
         1 => 1 + ring,
         _ if sealed == tail => return None,
+        // A sector of a sealed record: the newest one may look torn when damaged, and tells nothing then.
         _ => 1 + (tail + dice.below(sealed - tail)) % ring,
     };
     let at = sector * FILE_SECTOR + dice.below(FILE_SECTOR);

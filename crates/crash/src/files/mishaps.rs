@@ -1,4 +1,4 @@
-//! What happens to an array in files, beside requests: ends, faults, losses, replacements, stops.
+//! Makes things happen to an array in files beside requests: ends, faults, losses, replacements, stops.
 
 use std::path::Path;
 
@@ -54,6 +54,7 @@ impl FileLife<'_> {
 
     /// The power fails, or the process ends, and the array is opened again.
     pub(super) fn end(mut self, report: &mut FilesReport) -> Result<Option<Self>, String> {
+        // An end of the process keeps the page cache; a power failure takes what was not synced.
         let power = self.dice.one_in(2);
         self.scene.diary.note(|| (if power { "the power fails" } else { "the process ends" }).to_owned());
         let left = self.os.end(power);
@@ -61,6 +62,7 @@ impl FileLife<'_> {
         known.depth = 0;
         count(&CrashPoint { operations: 0, power, left: left.clone() }, report);
         self.answer_again(&left);
+        // Opening fails now and then before it succeeds: a start must be repeatable after any error.
         if !known.homeless && self.dice.one_in(if self.scene.options.errors { 1 } else { 4 }) {
             self.fails_to_open(&left, &mut known, report)?;
         }
@@ -72,8 +74,9 @@ impl FileLife<'_> {
         Ok(life)
     }
 
-    /// Whether the loss of a device may cost data, since there may be rows of which neither the parity nor
-    /// the cache tells what a member held.
+    /// Returns true if the loss of a device may cost data.
+    ///
+    /// There may be rows of which neither the parity nor the cache tells what a member held.
     pub(super) fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
         let member = self.scene.members().contains(dev);
         if !self.scene.cache.delays_parity {
@@ -83,7 +86,7 @@ impl FileLife<'_> {
         if !member {
             return !self.may_be_lost().is_empty();
         }
-        // Another device may stand in the cache's place already.
+        // Another device may stand in the cache's place already, and know nothing.
         let torn = (0..self.scene.cell.geometry.member_pages()).any(|row| controller.sources(Row(row)).is_torn());
         torn || !controller.is_caching() || !(self.dead - self.scene.members()).is_empty()
     }
@@ -91,6 +94,7 @@ impl FileLife<'_> {
     /// A device breaks, or hangs until it is replaced.
     pub(super) fn lose(&mut self, report: &mut FilesReport) -> Result<LifeOutcome, String> {
         let mut dev = Dev(self.dice.below(self.known.paths.len() as u64) as u8);
+        // The NVRAM's device is lost more often than chance would have it: moving the NVRAM is what is tried.
         if let Some(home) = self.scene.home.filter(|_| self.scene.has_spare && self.dice.one_in(2)) {
             dev = home;
         }
@@ -102,6 +106,7 @@ impl FileLife<'_> {
         report.losses += 1;
         if self.scene.home == Some(dev) && !self.scene.has_spare {
             self.scene.diary.note(|| format!("{dev} breaks, and the NVRAM lies on it"));
+            // Without a spare place the executor stops, which counts as the fault that was asked for.
             self.faulty = true;
             self.os.forget_struck();
             self.os.set_broken(&self.known.paths[dev.index()], true);
@@ -153,7 +158,7 @@ impl FileLife<'_> {
         self.doubt(dev);
         let old = self.known.paths[dev.index()].clone();
         let new = match self.dice.below(4) {
-            // Its own file answers again. While a thread hangs over it that is refused.
+            // Its own file answers again. While a thread hangs in it, it is refused: a late write could change it.
             0 if !hangs => {
                 report.by_its_own += 1;
                 self.os.set_broken(&old, false);
@@ -186,7 +191,7 @@ impl FileLife<'_> {
             self.replacing_fails(report);
         }
         let replaced = self.files.replace_over(dev, &new);
-        // Until it is replaced the old file is the array's, and does not answer.
+        // Until the call returns, the old file is the array's, and does not answer.
         self.took(report)?;
         if fails && let Some(outcome) = self.has_not_replaced(dev, &replaced, report)? {
             return Ok(outcome);
@@ -203,7 +208,7 @@ impl FileLife<'_> {
         Ok(LifeOutcome::On)
     }
 
-    /// There is no file at this path, or one with whatever another use left in it.
+    /// Leaves no file at this path, or one with the content of another use.
     fn fill_in(&mut self, dev: Dev, path: &Path) {
         if self.dice.one_in(2) {
             let len = self.scene.config(&self.known.paths).file_bytes(dev.index()) as usize;
@@ -216,20 +221,20 @@ impl FileLife<'_> {
     pub(super) fn stop(mut self, report: &mut FilesReport) -> Result<(RecordingOs, KnownArray), String> {
         let outcome = self.drain(report)?;
         if !matches!(outcome, LifeOutcome::On) || self.faulty || self.known.broken {
-            // What stops it is not the question; the process ends here.
+            // Why it stops early is not the subject here; the process ends.
             self.os.take_fault();
             let left = self.os.end(false);
             let known = self.known(&left);
             return Ok((left, KnownArray { depth: 0, ..known }));
         }
-        // A life that began at a moment of a stop stops in the same way. Of stops after an end there are hundreds in a history.
+        // A life that began within a stop stops in the same way, and histories have hundreds of those.
         self.os.keep_moments(match self.known.depth {
             0 => 6,
             1 | 2 => 24,
             _ => 0,
         });
         let scene = self.scene;
-        // What a moment of the stop is compared with is what is known now.
+        // Moments of the stop are compared with the knowledge from before it.
         let (lost, excused, degraded) = (self.may_be_lost(), !self.window.is_empty(), self.degraded());
         let (gone, unnamed) = (self.window & self.dead, self.unnamed());
         let is_home_lost =
@@ -258,9 +263,12 @@ impl FileLife<'_> {
                 looked.map_err(|what| format!("cut while it stopped: {what}"))?;
             }
         }
+        // A clean stop is a flush: every acknowledged write is durable after it.
         let tick = known.model.tick();
         known.model.flushed(tick);
         check_rows(scene, &os, &known.paths, degraded | dead)?;
+        // Everything that is not durable is dropped, although the stop was clean: it must not have relied on the
+        // page cache.
         let left = os.cut(CrashSurvival::Nothing);
         take_away(&left);
         report.cuts += 1;
@@ -285,7 +293,7 @@ impl FileLife<'_> {
         let Some(mut life) = opened.map_err(|what| format!("after a clean stop: {what}"))? else {
             return if doubtful { Ok(()) } else { Err("it is refused after a clean stop".to_owned()) };
         };
-        // One that knows what is in the cache has read its log.
+        // A cache that knows its content has read its log, which takes time after a clean start as well.
         let reads = scene.cache.delays_parity || scene.cache.holds_dirty;
         let at_once = life.files.status() == Status::Ready || reads;
         let whole = life.dead.is_empty();

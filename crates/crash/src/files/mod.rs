@@ -39,7 +39,7 @@ pub use small::shrink_files;
 /// Commands within which what was begun must end when nothing more goes wrong.
 const PATIENCE: u64 = 100_000;
 
-/// How histories of the file executor are run.
+/// Selects how histories of the file executor are run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FilesOptions {
     /// Of this level.
@@ -84,7 +84,7 @@ impl FilesOptions {
 /// The bit of an older array.
 const OLDER: u32 = u64::BITS - 1;
 
-/// What happened in histories that found nothing wrong.
+/// Counts the events of histories that found nothing wrong.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FilesReport {
     /// Histories.
@@ -165,11 +165,11 @@ impl FilesReport {
 pub struct FilesFailure {
     /// The seed.
     pub seed: u64,
-    /// What was violated.
+    /// Describes the violation.
     pub what: String,
     /// Cuts and kills of the history until then.
     pub cuts: u64,
-    /// What was done that led to it: of lives that were looked at on the way, the last alone.
+    /// Lists the actions that led to it; of lives that were looked at on the way, those of the last one.
     pub log: Vec<String>,
     /// Actions until then.
     pub actions: u32,
@@ -203,7 +203,7 @@ impl CrashChance for RandomDraws {
     }
 }
 
-/// What was done in a history.
+/// Keeps a diary of a history.
 #[derive(Debug, Default)]
 struct HistoryDiary {
     log: RefCell<Vec<String>>,
@@ -226,7 +226,7 @@ impl HistoryDiary {
     }
 }
 
-/// What all lives of a history share.
+/// Holds the settings that all lives of a history share.
 struct HistoryScene {
     cache: &'static HostCacheInfo,
     cell: crate::CrashCell,
@@ -272,6 +272,7 @@ impl HistoryScene {
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),
             members: self.cell.geometry.members() as usize,
+            // Marks of several widths, by the seed alone, so that no draw of other choices moves.
             rows_per_mark: [1, 2, 4][(self.seed % 3) as usize],
             idle_marks: [0, 1, 4][(self.seed / 3 % 3) as usize],
             io: if self.options.ring { IoBackend::Ring } else { IoBackend::Threads },
@@ -287,7 +288,7 @@ impl HistoryScene {
         members.chain(self.cache.devices(self.cell.pages_of(self.cache))).collect()
     }
 
-    /// Whether the NVRAM or a cache's device may have what is on no member.
+    /// Returns true if the NVRAM or a cache's device may have data that is on no member.
     fn holds_data(&self) -> bool {
         self.cache.holds_dirty || self.cache.medium == CacheMedium::Nvram
     }
@@ -316,7 +317,7 @@ fn prepare(os: &RecordingOs, scene: &HistoryScene, path: &Path, dev: usize) {
     }
 }
 
-/// What is known of an array between two lives.
+/// Holds the state of an array that is known between two lives.
 #[derive(Clone)]
 struct KnownArray {
     model: SectorModel,
@@ -333,7 +334,7 @@ struct KnownArray {
     excused: bool,
     /// More is lost than the level can do without.
     broken: bool,
-    /// What the loss of a cache device may have cost.
+    /// Keeps the data that the loss of a cache device may have cost.
     doubt: FileDoubt,
     /// The NVRAM may be lost with the device that it lies on.
     homeless: bool,
@@ -341,7 +342,7 @@ struct KnownArray {
     has_moved: bool,
     /// Devices replaced so far.
     generation: u64,
-    /// What ended before, in this history.
+    /// Counts the ends before, in this history.
     depth: u32,
     /// Keeps the contents of all files at an earlier end.
     copies: Option<Rc<OldContents>>,
@@ -359,9 +360,9 @@ impl KnownArray {
     }
 }
 
-/// How a life goes on.
+/// Tells how a life goes on.
 enum LifeOutcome {
-    /// It does.
+    /// Tells that it goes on.
     On,
     /// The executor stopped, as it should.
     Stopped,
@@ -375,8 +376,9 @@ struct FileLife<'a> {
     files: FileExecutor<Box<dyn ServedTier>>,
     known: KnownArray,
     asked: Vec<AskedRequests>,
-    /// As in the harness of `Memory`: members whose loss is not noted or flushed, of these those
-    /// that the array knows, and those in whose place another stands.
+    /// Keeps the members whose loss is not noted or flushed, as the harness of `Memory` does.
+    ///
+    /// Of these, `noted` are known to the array, and in the place of `swapped` another device stands.
     window: DevSet,
     noted: DevSet,
     swapped: DevSet,
@@ -391,7 +393,7 @@ struct FileLife<'a> {
     unfilled_before: DevSet,
     /// Tells that the NVRAM lay on its device then.
     was_at_home: bool,
-    /// Whether it was starting then.
+    /// Is true if it was starting then.
     was_starting: bool,
     /// An operation was made to fail, and it is not known what became of it.
     faulty: bool,
@@ -406,15 +408,16 @@ fn history(
     report: &mut FilesReport,
 ) -> Result<(), String> {
     let mut dice = RandomDraws::new(seed);
-    // Not wide: each of a history's many starts opens and reads every file.
+    // Wide arrays are left out: each of the many starts of a history opens and reads every file.
     let mut cell = crate::CrashCell::draw(&mut dice, options.level, None);
+    // A journal of few slots comes round within a history.
     cell.nv_slots = cell.nv_slots.min(24);
     cell.mode = crate::CrashCell::mode_of(seed);
     cell.cache_trims = seed % 4 == 2;
     cell.cached_rows = crate::CrashCell::cached_rows_of(seed);
     cell.cutoff = crate::CrashCell::cutoff_of(seed);
     let check = ParityCheck::new(cell.geometry.clone());
-    // From numbers of its own: everything else stays what it is.
+    // These come from numbers of their own, so that all other choices of a seed stay what they are.
     let mut at_home = RandomDraws::part(seed, u64::MAX - 10);
     let has_device = !cache.devices(cell.pages_of(cache)).is_empty();
     let home = (has_device && at_home.one_in(3)).then(|| Dev(cell.geometry.members()));
@@ -453,7 +456,7 @@ fn history(
     let mut life = create(&scene, &os, &fresh, None, &mut dice, report)?;
     let is_left_out = |bit: u32| options.leave_out >> bit & 1 != 0;
     if dice.one_in(6) && !is_left_out(OLDER) {
-        // Made anew over what another array left.
+        // An array made over another one must not find anything of the old one valid.
         for _ in 0..dice.within(1, 12) {
             life.request(report)?;
         }
@@ -465,7 +468,7 @@ fn history(
     let actions = dice.within(5, 40);
     let mishaps = if options.errors { 2 } else { dice.pick(&[4, 8, 20]) };
     for number in (0..actions).filter(|number| !is_left_out(*number as u32)) {
-        // Each from chance of its own, so that it stays what it is when others are left out.
+        // Each action has chance of its own, so that it stays the same when others are left out.
         life.dice = RandomDraws::part(seed, u64::MAX / 2 + number);
         diary.actions.set(diary.actions.get() + 1);
         diary.note(|| format!("action {number}"));
@@ -498,13 +501,13 @@ fn create<'a>(
         report.in_creation += 1;
         count(&moment, report);
         let left = &moment.left;
-        // Half an array is none: it is not opened, or it is the old one whole, or a new one.
+        // Half an array is none: opening it fails, or finds the old array whole, or a complete new one.
         let begin = |known: &KnownArray| {
             let known = KnownArray { depth: 2, lost: scene.members(), broken: true, ..known.clone() };
             FileLife::open(scene, left.end(false), known, dice.clone(), &mut FilesReport::default())
         };
         let as_new = match begin(fresh) {
-            // Complete for whoever opens it, and so it stays, though its making never ended.
+            // A complete array that nobody finished making is whole for whoever opens it, and must stay so.
             Ok(Some(mut life)) if life.dead.is_empty() => {
                 (life.known.broken, life.known.lost) = (false, DevSet::EMPTY);
                 life.look(false, &mut FilesReport::default())
@@ -523,6 +526,7 @@ fn create<'a>(
     }
     let life = FileLife::new(scene, os.clone(), files, fresh.clone(), dice.clone());
     // What was made is there.
+    // Both ends of a life: what was made must survive a power failure, and the end of the process.
     for power in [true, true, false] {
         let left = os.end(power);
         let probed = scene.diary.aside(|| life.probe(&CrashPoint { operations: 0, power, left }, report));

@@ -23,11 +23,13 @@ pub fn shrink_files(
         let tried = FilesOptions { leave_out, ..*options };
         if let Err(smaller) = run_files(cache, failure.seed, tried)
             && self::way(&smaller.what) == way
+            // A history that fails later is no smaller, even if it leaves more out.
             && smaller.actions <= best.actions
         {
             (*best, *options) = (*smaller, tried);
         }
     };
+    // The older array first: most failures do not need it, and it doubles the history.
     fails(options.leave_out | 1 << OLDER, &mut best, &mut options);
     loop {
         let before = best.actions;
@@ -45,8 +47,8 @@ pub fn shrink_files(
     }
 }
 
-/// What went wrong, wherever it did.
+/// Returns the kind of a violation without the place where it happened.
 fn way(what: &str) -> String {
-    // Cuts on the way to it are told first.
+    // Cuts on the way to it come first in the text.
     kind(what.rsplit(": ").find(|part| part.len() > 12).unwrap_or(what))
 }
