@@ -96,7 +96,7 @@ pub(crate) struct HistoryRun<'a> {
     unchecked: u64,
     refused: bool,
     planted: Option<PlantedFault>,
-    /// What the next life is to be started with, if it is not as any other.
+    /// Holds the controller of the next life, if it is not built as usual.
     accepting: Option<Box<dyn ServedTier>>,
     log: Option<StepLog>,
     report: RunReport,
@@ -188,7 +188,7 @@ impl<'a> HistoryRun<'a> {
         memory
     }
 
-    /// What collects, and when.
+    /// Returns the devices that collect, and their times.
     fn collecting(cache: &'static HostCacheInfo, history: &CrashHistory) -> CollectionDraws {
         let cell = &history.cell;
         let devices = cell.geometry.members() + cache.devices(cell.pages_of(cache)).len() as u8;
@@ -197,9 +197,12 @@ impl<'a> HistoryRun<'a> {
 
     fn all(&mut self) -> Result<(), String> {
         for &numbered in &self.history.actions {
+            // Each action has chance of its own, so that shrinking leaves the others as they are.
             self.dice = RandomDraws::part(self.history.seed, numbered.number + 1);
             self.collecting.begin_action(numbered.number);
             self.act(numbered.action)?;
+            // A start that is refused over a lost cache would end the history, so it is made once more with the
+            // loss accepted.
             self.accept_cache_loss()?;
             if self.refused {
                 break;
@@ -223,6 +226,8 @@ impl<'a> HistoryRun<'a> {
                 if self.refused {
                     return Ok(());
                 }
+                // Reading everything after a cut settles what each sector is; leaving it out lets writes meet what
+                // is unsettled.
                 if self.unread && !self.dice.one_in(4) {
                     self.read_all()?;
                 }
@@ -256,6 +261,7 @@ impl<'a> HistoryRun<'a> {
             HistoryAction::Stop => {
                 self.stop()?;
                 if !self.refused {
+                    // A clean stop is tested by the cut after it: nothing may be lost.
                     self.cut(DevSet::EMPTY, None)?;
                 }
             }
@@ -285,6 +291,7 @@ impl<'a> HistoryRun<'a> {
             CompletionOrder::Oldest => NextStep::Oldest,
             CompletionOrder::Latency => NextStep::Earliest,
         };
+        // Rows are checked after every step that wrote, since a later write may hide what an earlier one did.
         let ran = self.memory.run(pick, &self.check).map_err(|violation| violation.to_string())?;
         if let (Some(planted), Some(ran)) = (&self.planted, &ran) {
             planted.after(ran, &mut self.memory);
@@ -312,6 +319,7 @@ impl<'a> HistoryRun<'a> {
                 HostNotice::Clean => self.clean = true,
                 HostNotice::Drained => self.drained()?,
                 HostNotice::Scrubbed(tally) => self.scrubbed(tally)?,
+                // Copies are tried over files: memory has no successors.
                 HostNotice::Copied(_) => return Err("a member was copied that has no successor".to_owned()),
             }
         }
@@ -327,6 +335,7 @@ impl<'a> HistoryRun<'a> {
         let may_fail = self.doubt_answered(&asked, ok);
         if !ok {
             self.report.unserved += 1;
+            // A failed answer is a violation unless more is lost than the level tolerates.
             if !self.broken && !may_fail {
                 return Err(format!(
                     "request {tag} ({:?}) is answered as failed, but no more than {} members are lost ({:?})",
@@ -359,7 +368,7 @@ impl<'a> HistoryRun<'a> {
         if self.refused {
             return Ok(());
         }
-        // Histories are simplified without regard to the size of the array.
+        // Histories are shortened without regard to the size of the array.
         let end = self.cell.sectors();
         let sector = sector.min(end - 1);
         let sectors = sectors.min(end - sector);
@@ -376,6 +385,7 @@ impl<'a> HistoryRun<'a> {
             }
         }
         if let Some(change) = asked.change() {
+            // Flipped bits are restored first: the write may replace the copy by which the array would find them.
             self.heal_before_write();
             self.model.change(tag, change, sector, sectors);
             self.writes(sector, sectors);
@@ -390,6 +400,7 @@ impl<'a> HistoryRun<'a> {
             len: if op == HostOp::Flush { 0 } else { sectors * SECTOR as u64 },
             fua,
         };
+        // The model knows of the request before the array does, or an early answer would be unknown.
         self.memory.submit(request, &self.data).map_err(|error| format!("request {tag}: {error}"))?;
         self.notices()
     }

@@ -1,4 +1,4 @@
-//! How soon something is found in histories of the file executor.
+//! Measures how soon a planted fault is found in histories of the file executor.
 
 use destage_cache::host_caches_of;
 use destage_raid::RaidLevel;

@@ -33,6 +33,8 @@ pub(crate) fn recovers(
         steps += memory.steps();
         remains = memory.cut(dice.draw_cut());
     }
+    // Twice: the first recovery must leave a state that the second finds consistent, with all that was volatile
+    // lost.
     for life in 0..2 {
         let mut memory = HistoryRun::prepare(cache, history, remains, None, None);
         memory.begin();
@@ -102,7 +104,7 @@ pub(crate) fn watch(
                     run.step()?;
                 }
             }
-            // It is noted before anything is asked.
+            // The loss is noted before anything is asked.
             HistoryAction::Lose { dev, told, beyond } => {
                 run.lose(dev, told, beyond);
                 run.drain()?;

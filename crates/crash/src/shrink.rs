@@ -47,6 +47,7 @@ impl HistoryShrinker {
         match run(self.cache, history, self.options) {
             Ok(_) => false,
             Err(failure) => {
+                // Another failure would lead away from the one that is looked for.
                 let same = kind(&failure.what) == kind(&self.best.what);
                 if same {
                     self.best = failure;
@@ -58,6 +59,7 @@ impl HistoryShrinker {
 
     /// Leaves out runs of actions, long ones first.
     fn leave_out(&mut self) {
+        // Long runs first: halving leaves out most of a history in a few tries.
         let mut size = self.best.history.actions.len().div_ceil(2);
         while size > 0 {
             let mut from = 0;
@@ -73,6 +75,7 @@ impl HistoryShrinker {
     }
 
     fn simplify(&mut self) {
+        // A fixed order of steps is easier to read than chance, and often fails as well.
         for order in [CompletionOrder::Oldest, CompletionOrder::Latency] {
             if self.best.history.order == CompletionOrder::Random {
                 let history = CrashHistory { order, ..(*self.best.history).clone() };
@@ -101,7 +104,7 @@ impl HistoryShrinker {
     }
 }
 
-/// What went wrong without the numbers that differ from history to history.
+/// Returns a violation without the numbers that differ from history to history.
 pub(crate) fn kind(what: &str) -> String {
     what.chars().take(120).filter(|c| !c.is_ascii_digit()).collect()
 }

@@ -27,7 +27,7 @@ const MOST_PUTS: u64 = 4;
 /// Counts the moments of which one is stopped in order, too.
 const STOPPED: u64 = 8;
 
-/// What the host has the controller do.
+/// Describes a plan that the host has the controller carry out.
 #[derive(Clone, Debug)]
 enum StorePlan {
     /// Each put has a page of the request, of which so many bytes are put.
@@ -45,7 +45,7 @@ enum StorePlan {
 
 type StorePlans = Arc<Mutex<VecDeque<StorePlan>>>;
 
-/// What a start found: slots with their tags, rows with an intent.
+/// Holds the slots with their tags, and the rows with an intent, that a start found.
 #[derive(Clone, Debug, Default)]
 struct FoundStore {
     slots: BTreeMap<u32, (u32, Tag)>,
@@ -120,7 +120,7 @@ fn page(slot: NvSlot) -> Vec<u8> {
     (0..PAGE).map(|at| (at / 7) as u8 ^ slot.index as u8 ^ (slot.generation as u8).wrapping_mul(37)).collect()
 }
 
-/// What is there after some steps.
+/// Holds the state after some steps.
 #[derive(Clone, Debug, Default)]
 struct StoreState {
     /// The generation of each slot in use, and how many bytes it has.
@@ -143,7 +143,7 @@ struct StoreLife {
     kind: StoreHistoryKind,
 }
 
-/// What the history of a seed is about.
+/// Describes the history of a seed.
 #[derive(Clone, Copy)]
 struct StoreHistoryKind {
     slots: u32,
@@ -152,7 +152,7 @@ struct StoreHistoryKind {
 
 impl StoreHistoryKind {
     const fn of(seed: u64) -> Self {
-        // A journal of few slots comes round every few steps.
+        // A journal of few slots comes round every few steps, which many slots never do.
         let slots = match seed / 3 % 3 {
             0 => 12,
             1 => 5,
@@ -202,6 +202,7 @@ impl StoreLife {
             FileExecutor::open_on(system, keeper, config(kind))
         };
         let files = files.map_err(|error| format!("it cannot be opened: {error}"))?;
+        // A torn newest record is normal after a cut, and must not pass for damage.
         if let Some(damaged) = files.damaged_nvram() {
             return Err(format!("what no cut leaves is taken for damage: {}", damaged.errors.join("; ")));
         }
@@ -232,8 +233,7 @@ impl StoreLife {
         let fits = |at: &usize| same(&states[*at]);
         let mut rows = RowSet::default();
         life.found.intents.iter().for_each(|found| rows.set(*found, true));
-        // Steps that change intents alone are in between: each row is as after one of them. What was put may have been
-        // freed again.
+        // Steps that change intents alone lie between two states of the slots: each row is as after one of them.
         let mut wrong = None;
         for first in (0..states.len()).filter(|at| fits(at) && (*at == 0 || !fits(&(at - 1)))) {
             let last = (first..states.len()).take_while(fits).last().expect("the first one fits");
@@ -275,7 +275,9 @@ impl StoreLife {
         let moments = os.take_moments();
         let cuts = moments.len() as u64;
         for CrashPoint { left, power, .. } in moments {
-            // It was answered.
+            // The request was answered, so its effect must be there unless the mode allows its loss.
+            // Without every-write, a power failure may take what no flush covered; the end of the process takes
+            // nothing.
             let least = usize::from(kind.every_write || !power);
             Self::begin_after(left, &states[least..], generation, kind)
                 .map_err(|what| format!("cut while it stopped: {what}"))?;
@@ -314,7 +316,7 @@ impl StoreLife {
     fn ask(&mut self, plan: StorePlan, op: HostOp, pages: usize, data: Vec<u8>, fua: bool) -> Result<(), String> {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).push_back(plan);
         let len = pages as u64 * PAGE;
-        // After that many steps it is done, and durable if it is a flush or has FUA.
+        // The tag tells after how many steps it is done, and whether it is durable then.
         let tag = (self.states.len() - 1) as u64 * 2 + u64::from(fua || op == HostOp::Flush);
         let request = HostRequest { tag, op, offset: 0, len, fua };
         self.files.submit(request, data).map_err(|error| error.to_string())
@@ -325,7 +327,7 @@ impl StoreLife {
     fn issue(&mut self, dice: &mut RandomDraws, besides: &mut RandomDraws) -> Result<(), String> {
         let mut state = self.states.last().expect("there is one").clone();
         let free: Vec<u32> = (0..self.kind.slots).filter(|slot| !state.slots.contains_key(slot)).collect();
-        // A slot is freed when its put is done, and put again when its free is.
+        // A slot is freed when its put is done, and put again when its free is, as controllers do.
         let settled = &self.states[self.done];
         let ready = |slot: &u32| settled.slots.get(slot) == state.slots.get(slot);
         let free: Vec<u32> = free.into_iter().filter(ready).collect();
@@ -348,7 +350,7 @@ impl StoreLife {
                 let to_free = some(&used, dice.within(1, 6), dice);
                 (some(&free, besides.below(3), besides), to_free)
             }
-            // Intents make durable what is before them: fewer, so that a small journal comes round without.
+            // Intents make all commits before them durable. Fewer of them let a small journal come round without.
             _ if self.kind.slots < 12 && !besides.one_in(6) => return Ok(()),
             _ => {
                 let (rows, set) = (Rows::new(Row(dice.below(16) * 600), 900), dice.one_in(2));
@@ -393,7 +395,7 @@ impl StoreLife {
         };
         for completion in first.into_iter().chain(std::iter::from_fn(|| self.files.next_completion())) {
             let step = (completion.tag / 2) as usize;
-            // One after the other.
+            // Steps end one after the other.
             self.done = self.done.max(step);
             if self.kind.every_write || completion.tag % 2 == 1 {
                 self.covered = self.covered.max(step);
@@ -441,7 +443,7 @@ fn history(seed: u64, slip: Option<ExecutorFault>, cuts: &mut u64) -> Result<(),
         left.keep_moments(3);
         let next = life.after(left.clone(), power)?;
         left.keep_moments(0);
-        // Until it is open nobody relies on what it has found.
+        // Until it is open, nobody relies on what this start has found.
         let opening = left.take_moments().into_iter();
         life.look(opening.map(|moment| CrashPoint { power: power || moment.power, ..moment }).collect(), cuts)?;
         life = next;

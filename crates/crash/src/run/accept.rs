@@ -26,6 +26,7 @@ impl HistoryRun<'_> {
             for page in lost.named().iter().flat_map(|range| range.first..range.end()) {
                 let place = self.cell.geometry.locate(page);
                 let row = self.cell.geometry.row(place.stripe, place.row_in_chunk);
+                // A refusal may name only rows that were open in the double-fault window.
                 if !self.hole.contains(row) {
                     return Err(format!("page {page} is told of as lost, but row {row} was not open"));
                 }
@@ -36,13 +37,14 @@ impl HistoryRun<'_> {
                 return Err(format!("{starts} starts are refused, though {accepted:?} is accepted"));
             }
             self.refused = false;
+            // A refusal names a few ranges at a time, so accepting may take several starts.
             let config = ArrayConfig { accepted_losses: accepted.clone(), ..self.cell.array() };
             self.accepting = Some(self.cell.build_with(self.cache, &config));
             self.cut(DevSet::EMPTY, None)?;
             self.become_ready()?;
         }
         self.report.accepted += 1;
-        // There may be none: a start that loses a member on its way does not look into the log.
+        // Nothing may be lost in the end: a start that loses a member on its way does not look into the log.
         let lost = self.memory.engine().controller().array().lost().to_vec();
         let lost: BTreeSet<u64> = lost.iter().flat_map(|range| range.first..range.end()).collect();
         if let Some(page) = lost.iter().find(|page| !accepted.iter().any(|range| range.contains(**page))) {
@@ -50,6 +52,7 @@ impl HistoryRun<'_> {
         }
         self.read_others(&lost)?;
         let found = self.read_lost(&lost)?;
+        // Rebuilding over accepted losses must keep them as they were found.
         for dev in self.lost().iter() {
             let content = ReplacementContent::Garbage(self.dice.draw());
             self.replace(dev, content)?;
@@ -75,7 +78,7 @@ impl HistoryRun<'_> {
         self.drain()
     }
 
-    /// What the lost pages hold, of which the model of what the host may see knows nothing.
+    /// Returns the content of the lost pages, of which the model knows nothing.
     fn read_lost(&mut self, lost: &BTreeSet<u64>) -> Result<Vec<u8>, String> {
         let mut found = Vec::new();
         for page in lost {

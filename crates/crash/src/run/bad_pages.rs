@@ -13,6 +13,7 @@ impl HistoryRun<'_> {
     pub(super) fn spoil(&mut self, dev: u8, page: u64, broken: bool) {
         let page = BadPage { dev: Dev(dev), page: page % self.cell.geometry.member_pages() };
         let ready = self.memory.status() == Status::Ready;
+        // Only members are spoiled here: a cache's pages have checksums, which are tried apart.
         if !self.members().contains(page.dev) || !ready || !self.memory.answers(page.dev) || self.broken {
             return;
         }
@@ -27,6 +28,7 @@ impl HistoryRun<'_> {
     pub(super) fn page_reports(&mut self) -> Result<(), String> {
         while let Some(report) = self.memory.next_report() {
             match report.fate {
+                // A cache may drop a page only if a bit of it was flipped.
                 PageFate::Dropped if self.report.rotten > 0 => self.report.dropped += 1,
                 PageFate::Dropped | PageFate::DirtyLost(_) => {
                     return Err(format!("{report:?}, and no bit was flipped"));
@@ -78,7 +80,7 @@ impl HistoryRun<'_> {
         let array = self.memory.engine().controller().array();
         let (exposed, known) = (array.is_exposed() || !self.memory.is_durable(), array.unreadable());
         let computes = matches!(self.cell.geometry.level(), RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
-        // Of rows that may be torn nothing tells a page that the array has not found out to be unreadable.
+        // A torn row computes no page, so one that the array has not found must become readable again.
         let is_hole = |page: &BadPage| {
             computes && remains.nvram.intents.contains(Row(page.page)) && (exposed || !known.contains(page))
         };
@@ -98,6 +100,7 @@ impl HistoryRun<'_> {
         let mut bad: Vec<BadPage> = Vec::new();
         let mut beyond = Vec::new();
         for page in pages {
+            // Each bad page of a row costs as much redundancy there as a lost member.
             let in_row = bad.iter().filter(|other| other.page == page.page && !members.contains(other.dev)).count();
             let is_known = covers && !controller.sources(Row(page.page)).is_torn();
             if is_known && members.len() + (in_row as u32) < self.cell.tolerated() {

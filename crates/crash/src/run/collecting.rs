@@ -12,25 +12,25 @@ use crate::cell::PAGE_SECTORS;
 /// Parts of a device that collect on their own.
 const UNITS: u64 = 3;
 
-/// What chance has decided so far.
+/// Keeps what chance has decided so far.
 pub(super) struct CollectionDraws {
-    /// Where the chance of each action comes from.
+    /// Seeds the chance of each action.
     seed: u64,
     dice: RandomDraws,
-    /// How many devices there are.
+    /// Counts the devices.
     count: u8,
     /// Devices that collect.
     pub(super) devices: DevSet,
-    /// Whether there are orders to drain.
+    /// Is true if there are orders to drain.
     drains: bool,
-    /// What collects now.
+    /// Lists the units that collect now.
     under_way: Vec<(Dev, u16)>,
     /// An order to drain that is not answered, with the rows that were being written then, or since.
     draining: Option<Vec<Row>>,
 }
 
 impl CollectionDraws {
-    /// What chance decides for a seed, over so many devices; `all` of them have to be such that collect.
+    /// Draws the collecting devices of a seed, out of `count`. If `all` is true, each of them has to collect.
     pub(super) fn draw(seed: u64, count: u8, all: bool) -> Self {
         let mut dice = RandomDraws::part(seed, u64::MAX - 7);
         let (collects, drains) = (dice.one_in(2), dice.one_in(2));
@@ -55,7 +55,7 @@ impl CollectionDraws {
         self.draining = None;
     }
 
-    /// Whether an order to drain is not answered.
+    /// Returns true if an order to drain is not answered.
     pub(super) const fn is_draining(&self) -> bool {
         self.draining.is_some()
     }
@@ -94,6 +94,7 @@ impl HistoryRun<'_> {
             self.report.drains += 1;
             let changes = self.asked.iter().filter(|asked| asked.change().is_some());
             let spans: Vec<_> = changes.map(|asked| (asked.sector, asked.sectors)).collect();
+            // Rows that are being written when the order comes may stay in the cache.
             self.collecting.draining = Some(Vec::new());
             for (sector, sectors) in spans {
                 self.writes(sector, sectors);
@@ -117,6 +118,7 @@ impl HistoryRun<'_> {
     /// The cache says that it is drained: what was answered before the order is on the members.
     pub(super) fn drained(&mut self) -> Result<(), String> {
         let rows = self.collecting.draining.take().ok_or("the cache is drained, but was not told to")?;
+        // Rows that cannot be written back stay in the cache when too much is lost.
         if self.broken {
             return Ok(());
         }

@@ -14,7 +14,7 @@ use crate::dirty::dirty_pages;
 /// Starts within which one goes on with all losses accepted.
 const STARTS: u32 = 4;
 
-/// What is in doubt.
+/// Keeps the data whose loss is possible.
 #[derive(Debug, Default)]
 pub(super) struct RunDoubt {
     /// Pages that were dirty when a device was lost, or on their way to it.
@@ -26,7 +26,8 @@ pub(super) struct RunDoubt {
     before: BTreeSet<u64>,
     /// A device was lost in this life.
     lost: bool,
-    /// When the controller had heard of that, by the model's time: what is submitted later goes past the device.
+    /// Holds the time in the model at which the controller had heard of the loss. Later requests go past the
+    /// device.
     known: Option<u64>,
     /// A start may be refused over it.
     refusable: bool,
@@ -74,6 +75,7 @@ impl HistoryRun<'_> {
         let Some(holder) = self.holder() else { return };
         let asked = &self.asked[at];
         let writes = asked.writes();
+        // Until the controller hears of the loss it sends writes to the dead device.
         if writes && self.memory.unannounced().contains(holder) {
             self.doubt.pages.extend(asked.pages());
         }
@@ -92,7 +94,9 @@ impl HistoryRun<'_> {
             self.excuse();
         }
         let writes = asked.writes();
+        // A page that is written anew past the device is in doubt no longer, once that is durable.
         if ok && writes && self.doubt.known.is_some_and(|known| known < asked.submitted) {
+            // A part of a page does not renew the rest of it.
             let (first, end) = (asked.sector.div_ceil(PAGE_SECTORS), (asked.sector + asked.sectors) / PAGE_SECTORS);
             let durable = asked.fua || self.cell.every_write();
             let now = self.model.tick();
@@ -120,7 +124,7 @@ impl HistoryRun<'_> {
         let is_ready = self.memory.status() == Status::Ready && self.memory.is_durable();
         let is_noted = !self.memory.engine().controller().unnoted().contains(holder);
         if doubt.refusable && is_ready && is_noted && (!doubt.lost || doubt.known.is_some()) {
-            // It goes on, and says which pages are lost: the next start knows that as well.
+            // From here on the next start knows which pages are lost, so it need not refuse.
             doubt.refusable = false;
         }
         if is_ready && !doubt.lost && doubt.known.is_none() && !doubt.pages.is_empty() {
@@ -139,11 +143,11 @@ impl HistoryRun<'_> {
         }
         self.doubt.before.extend(dirty);
         (self.doubt.lost, self.doubt.known) = (false, None);
-        // What is not durable may be lost once more.
+        // What was renewed and is not durable may be lost once more.
         self.doubt.pages.extend(std::mem::take(&mut self.doubt.renewed).into_keys());
     }
 
-    /// Whether a start may be refused over a cache device.
+    /// Returns true if a start may be refused over a cache device.
     pub(super) const fn may_refuse_cache(&self) -> bool {
         self.doubt.refusable
     }
@@ -155,6 +159,7 @@ impl HistoryRun<'_> {
             let Status::Refused(Refusal::CacheLost { lost }) = self.memory.status() else { return Ok(()) };
             let accepted = lost.named().to_vec();
             let all = self.cell.geometry.data_pages();
+            // Without the device's log nobody knows what it had, so every page is named.
             if accepted.iter().map(|range| range.pages).sum::<u64>() != all {
                 return Err(format!("{accepted:?} is named as lost with the cache, of {all} pages"));
             }
@@ -169,7 +174,7 @@ impl HistoryRun<'_> {
                 let place = geometry.locate(*page);
                 self.hole.contains(geometry.row(place.stripe, place.row_in_chunk))
             };
-            // What is lost with members is accepted as well.
+            // What is lost with members is accepted by the same order.
             pages.extend((0..all).filter(torn));
             let config = ArrayConfig { accepted_losses: accepted, ..self.cell.array() };
             self.refused = false;

@@ -1,5 +1,6 @@
-//! How long a history waits for what must come to an end, and what must be true when it has: all is
-//! answered, noted, flushed, whole again and as it was written.
+//! Waits for what must come to an end, and checks what must be true then.
+//!
+//! All requests are answered, losses noted and flushed, members whole again, and data as it was written.
 
 use destage_exec::ReplacementContent;
 use destage_plan::{Control, DevSet, HostOp, Status};
@@ -16,6 +17,7 @@ impl HistoryRun<'_> {
             return Err(format!("{what} within {PATIENCE} steps:\n{:?}", self.memory.engine().out()));
         }
         *patience -= 1;
+        // An idle machine without a timer would wait for ever: that is a bug at once, and no lack of patience.
         if self.memory.is_idle() && self.memory.engine().next_timer().is_none() {
             return Err(format!("{what}, and nothing is under way"));
         }
@@ -39,7 +41,7 @@ impl HistoryRun<'_> {
             self.memory.announce_all();
         }
         self.watch_window();
-        // A cache may take its time to make good what it left behind.
+        // A cache may take its time to write back what a loss exposes.
         while !self.refused
             && !self.window.is_empty()
             && (!self.memory.is_idle() || self.memory.engine().next_timer().is_some())
@@ -58,6 +60,7 @@ impl HistoryRun<'_> {
             self.memory
                 .check_all(&self.check, self.cell.geometry.member_pages())
                 .map_err(|violation| violation.to_string())?;
+            // An array at rest has no excuse left for a loss that it has not noted.
             if !self.window.is_empty() {
                 return Err("nothing is under way, but the loss of a member is not noted or flushed".to_owned());
             }
@@ -76,6 +79,7 @@ impl HistoryRun<'_> {
         if self.refused || self.broken || self.memory.status() != Status::Ready {
             return Ok(());
         }
+        // An intent that stays open would let a start after a later loss be refused.
         if !self.memory.nvram().intents.is_empty() {
             return Err(format!("left alone, but intents are open: {:?}", self.memory.nvram().intents.ranges()));
         }
@@ -89,7 +93,7 @@ impl HistoryRun<'_> {
     pub(super) fn read_all(&mut self) -> Result<(), String> {
         self.unread = false;
         let mut sector = 0;
-        // A request of more than this would be one fragment after the other anyway.
+        // A longer request would become one fragment after the other anyway.
         let most = 64 * PAGE_SECTORS;
         while sector < self.cell.sectors() && !self.refused {
             let sectors = most.min(self.cell.sectors() - sector);
@@ -111,7 +115,7 @@ impl HistoryRun<'_> {
             return Ok(());
         }
         self.clean = false;
-        // What is stopped cleanly is flushed.
+        // A clean stop is a flush of everything acknowledged before it.
         let submitted = self.model.tick();
         self.memory.control(Control::Clean);
         self.notices()?;
@@ -137,7 +141,7 @@ impl HistoryRun<'_> {
             return Ok(());
         }
         if self.broken {
-            // What is lost is lost. Whatever is answered must be true all the same.
+            // What is lost is lost, but whatever is answered must still be true.
             self.read_all()?;
             return self.drain();
         }
@@ -162,7 +166,7 @@ impl HistoryRun<'_> {
         }
         self.read_all()?;
         self.scrub_all(self.history.seed.is_multiple_of(2))?;
-        // Half of the histories end without an order to stop.
+        // Half of the histories end without an order to stop, since users pull plugs, too.
         if RandomDraws::part(self.history.seed, u64::MAX - 3).one_in(2) {
             self.leave_alone()?;
         } else {
@@ -171,6 +175,7 @@ impl HistoryRun<'_> {
         if self.refused {
             return Ok(());
         }
+        // Nothing volatile may be needed after either end.
         self.cut(DevSet::EMPTY, None)?;
         self.become_ready()?;
         self.accept_cache_loss()?;

@@ -1,5 +1,4 @@
-//! What a history has go wrong: members lost, replaced and back again, cuts, and starts that may be
-//! refused because of them.
+//! Makes things go wrong: members lost, replaced and back again, cuts, and the refused starts that may follow.
 
 use destage_exec::{CrashRemains, ReplacementContent};
 use destage_plan::{Dev, DevSet, Refusal, Row, Rows, Status};
@@ -8,7 +7,7 @@ use destage_raid::RaidLevel;
 use super::HistoryRun;
 
 impl HistoryRun<'_> {
-    /// Whether the array has noted the loss of members and flushed what was in flight then.
+    /// Follows whether the array has noted lost members and flushed what was in flight then.
     pub(super) fn watch_window(&mut self) {
         if !self.window.is_empty() {
             self.hole.add(&self.memory.nvram().intents);
@@ -18,13 +17,14 @@ impl HistoryRun<'_> {
         if self.memory.status() != Status::Ready || self.window.is_empty() && self.hole.is_empty() {
             return;
         }
+        // The window closes only on durable notes: a cut before that brings a lost member back as a whole one.
         if self.known.contains_all(self.window) && !array.is_exposed() && self.memory.is_durable() {
             (self.window, self.known, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, DevSet::EMPTY);
             self.hole.clear();
         }
     }
 
-    /// What the controller says counts when it is durable.
+    /// Follows the controller's statements as far as they are durable.
     pub(super) fn watch_durable(&mut self) {
         if self.memory.is_durable() {
             (self.lost_durably, self.unnoted_durably) = (DevSet::EMPTY, DevSet::EMPTY);
@@ -33,8 +33,11 @@ impl HistoryRun<'_> {
         self.unnoted_durably |= self.memory.engine().controller().unnoted();
     }
 
-    /// Whether the loss of a device costs data since there are rows, or may be for all that the
-    /// controller knows, of which neither the parity nor the cache tells what a member held.
+    /// Returns true if the loss of a device costs data.
+    ///
+    /// There are rows, or may be for all that the controller knows, of which neither the parity nor the cache tells
+    /// what a
+    /// member held.
     fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
         let lost = self.lost() | DevSet::one(dev);
         let (members, cache) = (lost & self.members(), lost - self.members());
@@ -60,9 +63,10 @@ impl HistoryRun<'_> {
         }
         let dev = Dev(dev);
         let member = self.members().contains(dev);
-        // What the parity covers may be needed from now on.
+        // Pages whose bits were flipped may be needed once this device is gone.
         self.memory.heal();
         let lost = self.lost() | DevSet::one(dev);
+        // Such a loss ends most checks, so only histories that ask for it have it.
         if member && self.too_many(lost) || self.costs_what_parity_does_not_cover(dev) {
             if !beyond {
                 return;
@@ -88,7 +92,7 @@ impl HistoryRun<'_> {
 
     pub(super) fn replace(&mut self, dev: Dev, content: ReplacementContent) -> Result<(), String> {
         if self.memory.answers(dev) {
-            // It is pulled out before: a member that is being filled, or that came back.
+            // A member that is being filled, or that has come back, is pulled out first.
             self.window.insert(dev);
             self.known.remove(dev);
             self.hole.add(&self.memory.nvram().intents);
@@ -102,7 +106,7 @@ impl HistoryRun<'_> {
     }
 
     pub(super) fn cut(&mut self, back: DevSet, gone: Option<u8>) -> Result<(), String> {
-        // A controller that is still starting may not know yet what the harness does.
+        // A controller that is still starting may not know yet what the harness knows.
         let starting = self.memory.status() == Status::Starting;
         let before = if starting { self.lost_before } else { DevSet::EMPTY };
         let lost = (self.lost() | self.lost_durably | before) & self.members();
@@ -114,8 +118,9 @@ impl HistoryRun<'_> {
         if !self.window.is_empty() {
             self.hole.add(&remains.nvram.intents);
         }
-        // Another device stands there and nobody has noted it: whoever starts the array knows its
-        // devices, and misses one, this time and the next until it is noted.
+        // An unnoted replacement would be taken for the device itself. Whoever starts the array knows its devices,
+        // and keeps the
+        // stranger out until it is noted.
         let strangers = self.swapped & (self.window & self.members() | unnoted);
         for (dev, disk) in (0..).map(Dev).zip(&mut remains.disks) {
             disk.answers |= back.contains(dev);
@@ -140,10 +145,12 @@ impl HistoryRun<'_> {
         self.hole.keep(&remains.nvram.intents);
         let silent = (0..).map(Dev).zip(&remains.disks).filter(|(_, disk)| !disk.answers).map(|(dev, _)| dev).collect();
         self.recall_after_cut(&mut remains, self.lost_before | silent);
+        // A cut that brings members back may leave no more lost than the level tolerates.
         self.broken = self.broken && self.too_many(self.lost_before);
         self.model.set_may_fail(self.broken);
         (self.window, self.known, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, strangers);
         self.number += 1;
+        // After the machine: the model then decides on the versions that the machine really had.
         self.model.cut(self.number);
         self.asked.clear();
         self.told.clear();
@@ -160,8 +167,7 @@ impl HistoryRun<'_> {
         let controller = self.accepting.take().unwrap_or_else(|| self.cell.build(self.cache));
         let (history, log, planted) = (self.history, self.log.clone(), self.planted.as_ref());
         self.memory = Self::prepare_with(self.cache, controller, history, remains, log, planted);
-        // Until the controller has noted them, members that it found missing may be lost with what
-        // is open.
+        // Members that the start found missing may be lost together with open rows until that is noted.
         self.window = down;
         (self.unread, self.clean) = (true, false);
         self.memory.begin();
@@ -176,6 +182,7 @@ impl HistoryRun<'_> {
 
     /// A start may be refused only inside the double-fault window, or with too many members lost.
     pub(super) fn refusal(&mut self, why: Refusal) -> Result<(), String> {
+        // The first reason counts; steps that were in flight may still report.
         if self.refused {
             return Ok(());
         }

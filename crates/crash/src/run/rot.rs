@@ -13,9 +13,11 @@ impl HistoryRun<'_> {
         let controller = self.memory.engine().controller();
         let Some(checksums) = controller.checksums().filter(|_| ready && !self.broken) else { return };
         let page = BadPage { dev: checksums.dev(), page: page % self.cell.pages_of(self.cache) };
+        // Without a checksum nobody could tell the flipped bit from the data.
         if checksums.get(page.page).is_none() || !self.memory.answers(page.dev) || self.has_alone(page) {
             return;
         }
+        // What the parity covers may be needed to compute the lost member's pages.
         if self.cache.delays_parity && !(self.lost() & self.members()).is_empty() {
             return;
         }
@@ -37,7 +39,7 @@ impl HistoryRun<'_> {
         if !self.cache.holds_dirty {
             return false;
         }
-        // What comes now, or is written back and not told of as clean, nobody names.
+        // Pages that are being written or told of as clean are named by nobody yet.
         if !self.memory.is_idle() {
             return true;
         }

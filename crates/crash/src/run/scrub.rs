@@ -26,6 +26,7 @@ impl HistoryRun<'_> {
         let rows = self.scrubbing.take().ok_or("rows were compared, and nobody ordered that")?;
         self.report.compared_rows += tally.rows - tally.unchecked;
         self.unchecked = tally.unchecked;
+        // Whatever else goes wrong, parity and data of an array that serves must agree.
         if tally.rows != rows || tally.mismatched > 0 && !self.broken {
             return Err(format!("of {rows} rows that were to be compared: {tally:?}"));
         }
@@ -37,7 +38,7 @@ impl HistoryRun<'_> {
         if !self.history.actions.iter().any(|numbered| matches!(numbered.action, HistoryAction::Scrub { .. })) {
             return Ok(());
         }
-        // The first one meets all pages that cannot be read, and has them made anew.
+        // The first round meets the pages that cannot be read and has them made anew; the second can compare all.
         for _ in 0..2 {
             self.drain()?;
             self.scrub(0, self.cell.geometry.member_pages() - 1, repairs)?;
