@@ -7,7 +7,7 @@ use destage_plan::HostOp;
 use crate::cell::PAGE_SECTORS;
 use crate::model::ModelChange;
 
-/// What was asked, and when by the model's time.
+/// Describes a request that is not answered, with its time of submission in the model.
 pub(crate) struct AskedRequests {
     pub(crate) tag: u64,
     pub(crate) op: HostOp,
@@ -15,7 +15,7 @@ pub(crate) struct AskedRequests {
     pub(crate) sectors: u64,
     pub(crate) fua: bool,
     pub(crate) submitted: u64,
-    /// It may be answered as failed: what it is about may be lost.
+    /// Is true if the request may be answered as failed, since its data may be lost.
     pub(crate) may_fail: bool,
 }
 
@@ -30,7 +30,7 @@ impl AskedRequests {
         matches!(self.op, HostOp::Write | HostOp::WriteZeroes | HostOp::WriteZeroesUnmap)
     }
 
-    /// What it does to sectors, if anything.
+    /// Returns the change that the request makes to sectors, if any.
     pub(crate) const fn change(&self) -> Option<ModelChange> {
         match self.op {
             HostOp::Write => Some(ModelChange::Write),

@@ -1,5 +1,6 @@
-//! What is tried: a host cache over an array of some shape, small enough that everything happens
-//! soon.
+//! Describes what a history tries: a host cache over an array of some shape.
+//!
+//! Arrays are so small that everything happens soon: rows meet, logs wrap, and rebuilds end within one history.
 
 use destage_cache::{HostCacheInfo, HostCacheSpec, ServedTier};
 use destage_plan::{Nanos, Shape};
@@ -19,15 +20,15 @@ pub const PAGE_SECTORS: u64 = (PAGE / SECTOR) as u64;
 pub struct CrashCell {
     /// The array.
     pub geometry: Geometry,
-    /// What is promised of acknowledged writes.
+    /// Sets when acknowledged writes are durable.
     pub regime: DurabilityMode,
-    /// How parity is updated.
+    /// Sets how parity is updated.
     pub parity: ParityMethod,
     /// Rows with an open intent before the array flushes on its own.
     pub max_open_rows: usize,
     /// Slots of the NVRAM.
     pub nv_slots: u32,
-    /// Whether discards are passed on.
+    /// Is true if discards are passed on to the devices.
     pub trims: bool,
     /// Time without a flush before the array flushes on its own.
     pub idle_flush: Nanos,
@@ -41,7 +42,7 @@ pub struct CrashCell {
     pub cache_pages: u64,
     /// The cache's mode, by number around.
     pub mode: usize,
-    /// Whether the cache trims what it does not need, if it can.
+    /// Is true if the cache trims pages that it does not need, if it can.
     pub cache_trims: bool,
     /// Counts the rows of which pages are kept in memory.
     pub cached_rows: u32,
@@ -61,10 +62,12 @@ impl CrashCell {
             RaidLevel::Raid4 | RaidLevel::Raid5 => dice.within(3, 6),
             RaidLevel::Raid6 => dice.within(4, 7),
         } as u32;
+        // Wide arrays are rare, since each of their histories takes as long as many small ones.
         if matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6)
             && let Some(mut wide) = wide
             && wide.one_in(40)
         {
+            // The dice of the shape are drawn either way, so that a seed keeps its shape when the width changes.
             members = wide.within(20, u64::from(MAX_PARITY_MEMBERS)) as u32;
         }
         let layouts = level.layouts();
@@ -74,6 +77,8 @@ impl CrashCell {
         let geometry =
             Geometry::new(level, layout, members, chunk, member_pages).expect("the shape is one of those that can be");
         Self {
+            // Each option is drawn whether or not it applies, so that seeds that once found a fault stay the same
+            // histories.
             regime: if dice.one_in(4) { DurabilityMode::EveryWrite } else { DurabilityMode::Flush },
             parity: dice.pick(&[
                 ParityMethod::Min,
@@ -82,9 +87,11 @@ impl CrashCell {
                 ParityMethod::Rcw,
                 ParityMethod::Disksim,
             ]),
+            // Few open rows make intents be cleared in the middle of work; a thousand never.
             max_open_rows: dice.pick(&[1, 2, 4, 16, 1000]),
             nv_slots: dice.pick(&[ArrayConfig::MIN_NV_SLOTS, 24, 64]),
             trims: !dice.one_in(4),
+            // A timer that fires at once meets everything else; one of seconds hardly ever fires within a history.
             idle_flush: Nanos(dice.pick(&[20_000, 200_000, 5_000_000_000])),
             rebuild_window: dice.within(1, 4) as u32,
             depth: dice.pick(&[1, 2, 4, 8, 16]),
@@ -135,20 +142,22 @@ impl CrashCell {
         RandomDraws::part(seed, u64::MAX - 8).below(1 << 16) as usize
     }
 
-    /// Whether the cache trims in the history of a seed: in a thousand of each four thousand, which has none of those
-    /// seeds in it that found something before caches did.
+    /// Returns true if the cache trims in the history of a seed.
+    ///
+    /// A thousand of each four thousand seeds trim. None of them is a seed that found something before caches could
+    /// trim.
     pub const fn cache_trims_of(seed: u64) -> bool {
         seed / 1_000 % 4 == 2
     }
 
-    /// How requests are split.
+    /// Returns how requests are split.
     pub fn shape(&self) -> Shape {
         let stripe = u64::from(self.geometry.chunk_pages()) * u64::from(self.geometry.data_columns());
         Shape::new(PAGE as u64, SECTOR as u64, stripe, self.max_pages, self.geometry.data_pages())
             .expect("a tiny array can be addressed")
     }
 
-    /// How the array is served.
+    /// Returns the settings of the array.
     pub fn array(&self) -> ArrayConfig {
         ArrayConfig {
             page_bytes: PAGE as u32,
@@ -159,6 +168,7 @@ impl CrashCell {
             trims: self.trims,
             idle_flush: self.idle_flush,
             rebuild_window: self.rebuild_window,
+            // No member is given up for bad pages, or histories with spoiled pages would end early.
             max_corrected: u32::MAX,
             cached_rows: self.cached_rows,
             ..ArrayConfig::new(self.geometry.clone())
@@ -188,7 +198,7 @@ impl CrashCell {
     /// Pages of this cache.
     pub fn pages_of(&self, cache: &'static HostCacheInfo) -> u64 {
         let least = self.spec(cache).min_pages(&self.array());
-        // Beside a log as many pages as without one.
+        // A log takes pages of its own: beside it the cache gets as many as without one.
         if cache.delays_parity || cache.holds_dirty {
             self.cache_pages + least - 1
         } else {
@@ -211,7 +221,7 @@ impl CrashCell {
         self.mode.is_multiple_of(2)
     }
 
-    /// Whether every acknowledged write is durable.
+    /// Returns true if every acknowledged write is durable.
     pub fn every_write(&self) -> bool {
         self.regime == DurabilityMode::EveryWrite
     }

@@ -11,7 +11,7 @@ use crate::{RandomDraws, StepFault};
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControllerFault {
-    /// What the executor is given to do is done as badly as by this one.
+    /// Carries out the executor's steps as badly as this fault does.
     Plans(StepFault),
     /// A file that takes a device's place is named as the device's before it is noted that what the device held is lost.
     NamedEarly,
@@ -36,13 +36,14 @@ struct FaultyController {
     seen: BTreeSet<(u32, u8)>,
     /// Rows that operations write.
     written: BTreeMap<u32, Vec<Rows>>,
-    /// Its own operations, and the rows whose intents they clear.
+    /// Lists its own operations, and the rows whose intents they clear.
     own: Vec<(OpId, Rows)>,
 }
 
 impl FaultyController {
-    /// Whether the fault that happens once happens to this step, of those that it may happen to.
+    /// Returns true if a fault that happens once happens at this step, out of those at which it can.
     fn strikes(&mut self, issue: Issue) -> bool {
+        // Plans are shown after every event, so a step that was counted is shown again.
         if !self.seen.insert((issue.op.0, issue.step.0)) {
             return false;
         }
@@ -67,7 +68,7 @@ impl FaultyController {
             _ => None,
         };
         let mut there = BTreeSet::new();
-        // Of the operation that is being shown.
+        // The writes of the operation that is being shown: an acknowledgement must lose them, and no others.
         let (mut op, mut writes) = (None, StepSet::EMPTY);
         out.meddle(|planned| {
             let issue = planned.issue;
@@ -81,6 +82,7 @@ impl FaultyController {
                     self.written.entry(issue.op.0).or_default().push(rows);
                 }
             }
+            // The executor has the step already, and the fault would be in the account alone.
             if planned.begun {
                 return;
             }
@@ -135,6 +137,7 @@ impl CacheLayer for FaultyController {
     }
 
     fn unnoted(&self, inner: &dyn ServedTier) -> DevSet {
+        // The executor asks here whether a replacement may be named, so hiding the answer plants the fault.
         if self.crooked == ControllerFault::NamedEarly { DevSet::EMPTY } else { inner.unnoted() }
     }
 }

@@ -11,8 +11,9 @@ pub struct RandomDraws {
     cut: CutMode,
 }
 
-/// How much of what was not flushed survives a cut. Sectors drawn alone hardly ever lose or keep
-/// much; so there are the other ways too.
+/// Selects how much survives a power failure of what was not flushed. Sectors that are drawn alone hardly ever lose
+/// or keep
+/// much, so there are other ways.
 #[derive(Clone, Copy, Debug)]
 enum CutMode {
     Nothing,
@@ -32,6 +33,7 @@ impl RandomDraws {
     /// The numbers of a part of what a seed decides, so that leaving another part out changes
     /// nothing in it.
     pub fn part(seed: u64, part: u64) -> Self {
+        // Every purpose has numbers of its own: a new purpose then leaves the histories of all seeds as they were.
         Self::new(seed ^ part.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
@@ -42,6 +44,7 @@ impl RandomDraws {
 
     /// A number below `n`; 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
+        // Multiplying keeps the high bits, without the bias of a remainder.
         ((u128::from(self.draw()) * u128::from(n)) >> 64) as u64
     }
 
@@ -65,6 +68,8 @@ impl RandomDraws {
         self.cut = match self.below(8) {
             0 => CutMode::Nothing,
             1 => CutMode::Everything,
+            // All or nothing of some devices is what real power failures look like: one cache survives, another
+            // does not.
             2 | 3 => CutMode::Devices(self.draw()),
             4 => CutMode::Sectors,
             _ => CutMode::Pages,

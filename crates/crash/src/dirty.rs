@@ -1,4 +1,4 @@
-//! Which pages may be on no member.
+//! Finds the pages that may be on no member.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,9 @@ use crate::asked::AskedRequests;
 pub(crate) fn dirty_pages(geometry: &Geometry, asked: &[AskedRequests], controller: &dyn ServedTier) -> BTreeSet<u64> {
     let chunk = u64::from(geometry.chunk_pages());
     let writes = asked.iter().filter(|asked| asked.writes());
+    // A write in flight may reach the cache at any moment, so its pages count.
     let mut dirty: BTreeSet<u64> = writes.flat_map(AskedRequests::pages).collect();
+    // Pages that a write past the cache replaces are on members, but not durably before a flush.
     dirty.extend(controller.passed_pages());
     for row in (0..geometry.member_pages()).map(Row) {
         let sources = controller.sources(row);

@@ -18,6 +18,7 @@ use crate::short::{recovers, watch};
 pub fn history(cache: &'static HostCacheInfo, seed: u64, limits: &DrawLimits) -> CrashHistory {
     let cell = crate::CrashCell::of_seed(seed, &mut RandomDraws::new(seed), limits.level);
     let mut history = CrashHistory::draw(seed, limits, cache.devices(cell.pages_of(cache)).len() as u8);
+    // The loss of the only copy and the note of it are rare together, so this history is helped to it.
     if cache.holds_dirty && !limits.no_cuts && !limits.no_losses {
         lose_holder_and_cut(&mut history);
     }
@@ -38,8 +39,8 @@ pub fn explore(
     let count = seeds.end - seeds.start;
     let found = AtomicBool::new(false);
     let chunk = 256;
-    // The lowest failing seed is found however the chunks are scheduled: a later chunk is left out
-    // only after an earlier failure.
+    // A later chunk is left out only after an earlier failure, so the lowest failing seed is found however threads
+    // run.
     let failure = (0..count.div_ceil(chunk)).into_par_iter().find_map_first(|index| {
         let from = seeds.start + index * chunk;
         let mut report = RunReport::default();
@@ -66,7 +67,7 @@ pub fn explore(
     }
 }
 
-/// How many seeds it takes until one fails, counted from 1; none if all of them pass.
+/// Returns how many seeds it takes until one fails, counted from 1; none if all of them pass.
 pub fn first_failure(
     cache: &'static HostCacheInfo,
     seeds: std::ops::Range<u64>,
@@ -81,7 +82,7 @@ pub fn first_failure(
     })
 }
 
-/// What was tried of short histories.
+/// Counts the short histories that were tried.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExhaustedHistories {
     /// Histories.
@@ -155,6 +156,7 @@ pub fn exhaust(
         let mut again = RandomDraws::part(seed, 3);
         let outcome = watch(cache, &history, |memory, model, check| {
             let mut counted = CutQuestions::default();
+            // A cut that keeps nothing counts the choices without changing the machine.
             memory.cut(&mut counted);
             found.moments += 1;
             let mut try_one = |pages: u64, torn: Option<(u64, u128)>, nvram: usize| {
@@ -162,7 +164,7 @@ pub fn exhaust(
                 let mut model = model.clone();
                 model.cut(u64::from(u32::MAX));
                 found.cuts += 1;
-                // Every fourth time the recovery is cut short, too.
+                // Recovery may write, so its own interruption is a state that no first cut produces.
                 let after = again.one_in(4).then(|| again.within(1, 24));
                 let again = after.map(|after| (after, &mut again));
                 recovers(cache, &history, check, remains, &mut model, again).map(|_| ()).map_err(|what| {
@@ -176,6 +178,7 @@ pub fn exhaust(
             for nvram in 0..=counted.nvram {
                 if subsets <= cap {
                     (0..subsets).try_for_each(|pages| try_one(pages, None, nvram))?;
+                // With more subsets than the cap, the two extremes are tried for certain: most faults show there.
                 } else {
                     try_one(0, None, nvram)?;
                     try_one(u64::MAX, None, nvram)?;
@@ -183,6 +186,8 @@ pub fn exhaust(
                 }
             }
             for page in 0..counted.pages.min(cap) {
+                // First sector, first half, last sector and the middle: what a torn write can leave of a page of
+                // four sectors.
                 for torn in [0b0001, 0b0011, 0b1000, 0b0110] {
                     try_one(0, Some((page, torn)), counted.nvram)?;
                     try_one(u64::MAX, Some((page, torn)), counted.nvram)?;

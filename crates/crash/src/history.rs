@@ -1,4 +1,4 @@
-//! What happens to an array: requests and misfortunes, in order.
+//! Describes the history of an array: requests and misfortunes, in order.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use destage_raid::RaidLevel;
 use crate::RandomDraws;
 use crate::cell::{CrashCell, PAGE, PAGE_SECTORS};
 
-/// How the steps in flight end.
+/// Selects the order in which steps in flight end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionOrder {
     /// Any of them next.
     Random,
     /// In the order of issue.
     Oldest,
-    /// As their latencies have it.
+    /// Ends them in the order of their latencies.
     Latency,
 }
 
@@ -25,7 +25,7 @@ pub enum CompletionOrder {
 pub enum HistoryAction {
     /// The host asks. If too much is under way, steps end first until there is room.
     Request {
-        /// What.
+        /// Names the kind of request.
         op: HostOp,
         /// First sector.
         sector: u64,
@@ -42,16 +42,16 @@ pub enum HistoryAction {
     /// it has failed already or, of a member, more would be lost than the level can do without,
     /// unless `beyond`.
     Lose {
-        /// Which.
+        /// Numbers the device.
         dev: u8,
-        /// Whether the controller hears at once.
+        /// Is true if the controller hears of it at once.
         told: bool,
         /// Even if data is lost with it.
         beyond: bool,
     },
     /// A failed device is replaced. Nothing happens if it has not failed.
     Replace {
-        /// Which.
+        /// Numbers the device.
         dev: u8,
         /// By what.
         content: ReplacementContent,
@@ -100,28 +100,28 @@ pub enum HistoryAction {
 pub struct NumberedAction {
     /// The number.
     pub number: u64,
-    /// What happens.
+    /// Describes the action.
     pub action: HistoryAction,
 }
 
 /// Everything that decides a run.
 #[derive(Clone, Debug)]
 pub struct CrashHistory {
-    /// Where chance comes from.
+    /// Seeds all choices.
     pub seed: u64,
-    /// What is tried.
+    /// Describes the array and its cache.
     pub cell: CrashCell,
-    /// How steps end.
+    /// Selects the order in which steps end.
     pub order: CompletionOrder,
-    /// Whether computing steps end at once.
+    /// Is true if computing steps end at once.
     pub compute_at_once: bool,
     /// Requests under way at most.
     pub requests: usize,
-    /// What happens.
+    /// Lists the actions.
     pub actions: Vec<NumberedAction>,
 }
 
-/// What may be drawn.
+/// Limits what may be drawn.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DrawLimits {
     /// Only this level.
@@ -146,7 +146,7 @@ impl CrashHistory {
             (None, 1 | 2) => dice.within(8, 40),
             (None, _) => dice.within(40, 90),
         };
-        // What can go wrong at all in this history; most have a few kinds of misfortune only.
+        // Most histories have few kinds of misfortune: many at once excuse each other.
         let (cuts, losses) = (!limits.no_cuts && !dice.one_in(5), !limits.no_losses && dice.one_in(2));
         let cache_losses = !limits.no_losses && caches > 0 && dice.one_in(2);
         let beyond = dice.one_in(24);
@@ -158,10 +158,12 @@ impl CrashHistory {
                 let member = dice.below(u64::from(members)) as u8;
                 match dice.below(8) {
                     0..=2 if cuts => {
+                        // Two random words and-ed: about a quarter of the devices come back.
                         let back = DevSet::from_bits(dice.draw() & dice.draw());
                         let gone = (losses && dice.one_in(6)).then_some(member);
                         actions.push(HistoryAction::Cut { back, gone });
-                        // Recovery is cut short, and perhaps the next one too.
+                        // Recovery is interrupted as well, and perhaps the next one: it writes, so its own states
+                        // must recover.
                         while dice.one_in(3) {
                             actions.push(HistoryAction::Steps(dice.below(25)));
                             let gone = (losses && dice.one_in(12)).then_some(member);
@@ -189,7 +191,7 @@ impl CrashHistory {
                     _ => {}
                 }
                 if losses && dice.one_in(3) {
-                    // A member that is lost for certain would seldom be the one that is drawn.
+                    // A number drawn blindly would seldom be that of the lost member.
                     actions.push(HistoryAction::Replace { dev: u8::MAX, content: content(&mut dice) });
                 }
             }
@@ -226,9 +228,11 @@ impl CrashHistory {
         let mut history = Self::draw(seed, limits, 0);
         let mut dice = RandomDraws::part(seed, 1);
         let hot = HotRange::draw(&mut dice, &history.cell);
+        // A short history is cut everywhere, so it has nothing random but its requests.
         let mut actions: Vec<HistoryAction> = Vec::new();
         if !limits.no_losses {
             let dev = dice.below(u64::from(history.cell.geometry.members())) as u8;
+            // The loss is noted before the first request: the double-fault window is tried elsewhere.
             actions.extend([HistoryAction::Lose { dev, told: true, beyond: false }, HistoryAction::Drain]);
         }
         for _ in 0..requests {
@@ -329,7 +333,7 @@ fn overwrite_dirty(
         let mut over = Vec::new();
         for number in 0..count {
             let page = first + number * pages;
-            // Before the run is long enough it goes into the cache itself.
+            // Before the run is long enough its pages go into the cache, and are dirty when the rest passes by.
             if (number + 1) * pages >= cutoff {
                 over.push(write(page + dice.below(pages), 1));
                 over.extend(dice.one_in(3).then_some(flush));
@@ -383,7 +387,7 @@ fn content(dice: &mut RandomDraws) -> ReplacementContent {
     }
 }
 
-/// Where most requests go, so that they meet.
+/// Describes the range to which most requests go, so that they meet.
 struct HotRange {
     first: u64,
     sectors: u64,
@@ -414,6 +418,7 @@ impl HotRange {
         if op == HostOp::Flush {
             return HistoryAction::Request { op, sector: 0, sectors: 0, fua: false };
         }
+        // Most requests keep to few stripes, since conflicts and folding need requests that overlap.
         let (first, room) = if dice.one_in(6) { (0, cell.sectors()) } else { (self.first, self.sectors) };
         let page = PAGE_SECTORS;
         let (sector, sectors) = match dice.below(8) {

@@ -1,15 +1,15 @@
-//! What a host may see: per sector, the versions that it could be.
+//! Predicts what a host may see: for each sector, the versions that it could have.
 //!
-//! * Requests that conflict take effect in the order of submission: claims are first come, first
-//!   served. So a read sees the last write submitted before it, or one submitted while it was under
-//!   way.
-//! * A version is *covered* once a flush that was submitted after it was acknowledged is
-//!   acknowledged itself, or by its own acknowledgement if it was written with FUA (or the regime
-//!   is every-write). A cut may leave any version that no covered one follows.
-//! * After a cut a sector is whichever of these versions a read finds first; from then on it is
-//!   that one, whatever happens.
-//! * A discard makes each page that it covers wholly zeros, or leaves it; the first read afterwards
-//!   tells which.
+//! * Requests that conflict take effect in the order of submission, since claims are first come, first served. A
+//!   read sees
+//!   the last write submitted before it, or one submitted while it was in flight.
+//! * A version is *covered* once it is durable: by the acknowledgement of a flush that was submitted after the
+//!   version's own
+//!   acknowledgement, or by that itself if it was written with FUA or the mode is every-write. A cut may leave any
+//! version that
+//!   no covered one follows.
+//! * After a cut a sector is whichever of these versions a read finds first. From then on it stays that one.
+//! * A discard makes each page that it covers wholly zeros, or leaves it. The first read afterwards tells which.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,6 +26,7 @@ pub fn sector_bytes(value: SectorContent, sector: u64) -> [u8; SECTOR] {
     let mut bytes = [0; SECTOR];
     if value != 0 {
         bytes[..8].copy_from_slice(&value.to_le_bytes());
+        // The second half depends on the sector, so that bytes that went to a wrong place are found out.
         bytes[8..].copy_from_slice(&mix(value, sector).to_le_bytes());
     }
     bytes
@@ -77,13 +78,13 @@ struct SectorVersion {
 }
 
 impl SectorVersion {
-    /// Whether `self` is gone where `later` has taken effect.
+    /// Returns true if no read can see `self` once `later` has taken effect.
     const fn precedes(&self, later: &Self) -> bool {
         self.request < later.request && matches!(later.effect, ChangeEffect::Sure) && !later.failed
     }
 }
 
-/// What the model is told of a request that changes sectors.
+/// Names the change that a request makes to sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelChange {
     /// Content of the request's number.
@@ -94,14 +95,14 @@ pub enum ModelChange {
     Discard,
 }
 
-/// What is wrong with the bytes that a read brought.
+/// Describes wrong bytes that a read returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongBytes {
     /// The sector of the array.
     pub sector: u64,
-    /// What was found; nothing if nobody ever wrote these bytes there.
+    /// Holds the content that was found; none if nobody ever wrote these bytes there.
     pub found: Option<SectorContent>,
-    /// What could have been.
+    /// Lists the contents that would have been right.
     pub allowed: Vec<SectorContent>,
 }
 
@@ -121,7 +122,7 @@ impl fmt::Display for WrongBytes {
 #[derive(Clone, Debug)]
 pub struct SectorModel {
     page_sectors: u64,
-    /// What each sector is, unless it has versions.
+    /// Holds the content of each sector without versions.
     settled: Vec<SectorContent>,
     versions: Vec<Vec<SectorVersion>>,
     /// Sectors that have versions.
@@ -166,8 +167,10 @@ impl SectorModel {
         let submitted = self.tick();
         for sector in self.reach(change, first, count) {
             let value = if change == ModelChange::Write { request << 16 | (sector - first) } else { 0 };
+            // A discard may be ignored page by page, so its version is only a possibility until a read decides.
             let effect = if change == ModelChange::Discard { ChangeEffect::Maybe } else { ChangeEffect::Sure };
             let versions = &mut self.versions[sector as usize];
+            // Most sectors have one durable content: versions are kept only while several are possible.
             if versions.is_empty() {
                 self.open.push(sector as u32);
                 versions.push(SectorVersion {
@@ -192,7 +195,7 @@ impl SectorModel {
         let durable = ok && (fua || self.every_write);
         for sector in self.reach(change, first, count) {
             let versions = &mut self.versions[sector as usize];
-            // It is gone if a later request is durable already.
+            // The version is gone if a later request is durable already.
             if let Some(version) = versions.iter_mut().find(|version| version.request == request) {
                 (version.acked, version.failed, version.covered) = (acked, !ok, durable);
                 if durable {
@@ -220,6 +223,7 @@ impl SectorModel {
             let versions = &mut self.versions[sector as usize];
             let mut news = false;
             for version in versions.iter_mut() {
+                // A flush covers what was acknowledged before it was submitted; anything later may be lost.
                 if version.acked < submitted && !version.failed && !version.covered {
                     version.covered = true;
                     news = true;
@@ -257,7 +261,7 @@ impl SectorModel {
         }
     }
 
-    /// Whether requests may fail from now on.
+    /// Sets whether requests may fail from now on.
     pub fn set_may_fail(&mut self, may: bool) {
         self.may_fail = may;
     }
@@ -281,6 +285,7 @@ impl SectorModel {
             let versions = &self.versions[sector as usize];
             if versions.is_empty() {
                 let settled = self.settled[sector as usize];
+                // What was accepted as lost may be anything, but once read it must stay that.
                 if settled == ANYTHING {
                     self.settled[sector as usize] = found.unwrap_or(ANYTHING);
                 } else if found != Some(settled) {
@@ -288,7 +293,7 @@ impl SectorModel {
                 }
                 continue;
             }
-            // Submitted before the read, it precedes the read; and what it follows is not seen.
+            // A write submitted before the read precedes it, and hides what it follows.
             let may_fail = self.may_fail;
             let sure = |j: &SectorVersion| j.submitted < submitted && !(may_fail && j.acked == NEVER);
             let hides = |version: &SectorVersion| versions.iter().any(|j| sure(j) && version.precedes(j));
@@ -300,6 +305,7 @@ impl SectorModel {
                 return Err(WrongBytes { sector, found, allowed: visible.map(|version| version.value).collect() });
             }
             let value = found.expect("it is the value of a version");
+            // Only with no other write in flight does this read settle which version it is.
             if visible.clone().nth(1).is_some() && visible.all(|version| version.acked < submitted) {
                 self.tell(sector, value, submitted);
             }
@@ -315,8 +321,8 @@ impl SectorModel {
         let hidden = |versions: &[SectorVersion], version: &SectorVersion| {
             versions.iter().any(|j| j.submitted < submitted && j.acked != NEVER && version.precedes(j))
         };
-        // What a cut left is durable, whichever it is; the others are no more. A discard that
-        // failed may still be undone by a cut.
+        // What a cut left is durable, whichever it is, so the others never were. A failed discard may still be
+        // undone by a cut.
         let copy = versions.clone();
         let left_by_cut = |version: &SectorVersion| version.covered && version.effect == ChangeEffect::Sure;
         if copy.iter().all(|version| hidden(&copy, version) || left_by_cut(version)) {
@@ -332,14 +338,16 @@ impl SectorModel {
         let [discard] = discards[..] else { return };
         let others_zero =
             copy.iter().any(|version| version.request != discard && version.value == 0 && !hidden(&copy, version));
+        // Zeros may come from another version as well, and then tell nothing of the discard.
         if value == 0 && others_zero {
             return;
         }
-        // A later request that failed has written it all the same.
+        // A later request that was answered as failed may have written this all the same.
         if copy.iter().any(|version| version.value == value && version.request > discard) {
             return;
         }
         let page = sector - sector % self.page_sectors;
+        // A discard takes whole pages, so one sector decides for all of its page.
         for sector in page..page + self.page_sectors {
             let versions = &mut self.versions[sector as usize];
             if value == 0 {
@@ -373,12 +381,13 @@ impl SectorModel {
                 };
             }
             versions.sort_unstable_by_key(|version| version.value);
+            // Versions with equal content cannot be told apart any more.
             versions.dedup_by_key(|version| version.value);
         }
         self.settle();
     }
 
-    /// What a cut could leave of a sector, if no more happens.
+    /// Returns the contents that a cut could leave in a sector, if nothing more happens.
     pub fn possible(&self, sector: u64) -> Vec<SectorContent> {
         match &self.versions[sector as usize][..] {
             [] => vec![self.settled[sector as usize]],
@@ -395,6 +404,7 @@ fn prune(versions: &mut Vec<SectorVersion>, reads: u32) {
             version.gone |= version.precedes(&last);
         }
     }
+    // A read that began earlier may still return a version that no later read can.
     if reads == 0 {
         versions.retain(|version| !version.gone);
     }

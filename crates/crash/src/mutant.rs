@@ -54,6 +54,7 @@ impl PlantedFault {
     pub(crate) fn new(mutant: StepFault, seed: u64) -> Self {
         let mut dice = RandomDraws::part(seed, u64::MAX - 2);
         let first = match mutant {
+            // Faults that strike once do so early enough for short histories to show them.
             StepFault::OmitFlush => 12,
             StepFault::UnreadMember => 24,
             StepFault::SkipIntent
@@ -65,10 +66,10 @@ impl PlantedFault {
         Self { mutant, left: Arc::new(AtomicU64::new(dice.below(first))) }
     }
 
-    /// What the executor asks before it issues a step.
+    /// Returns the function that the executor calls before it issues a step.
     pub(crate) fn tamper(&self) -> StepTamper {
         let (mutant, left) = (self.mutant, Arc::clone(&self.left));
-        // Wraps around below zero, and so strikes once.
+        // The counter wraps below zero, so the fault strikes once.
         let once = move || {
             if left.fetch_sub(1, Ordering::Relaxed) == 0 { ExecutorConduct::Omit } else { ExecutorConduct::Honest }
         };
@@ -83,13 +84,13 @@ impl PlantedFault {
         })
     }
 
-    /// What else the fault does when a step has ended.
+    /// Plants the rest of the fault once a step has ended.
     pub(crate) fn after<C: Controller>(&self, ran: &EndedStep, memory: &mut MemoryExecutor<C>) {
         if let (StepFault::EarlyClear, Step::Write { ext, .. } | Step::WriteList { ext, .. }, StepOutcome::Ok) =
             (self.mutant, ran.step, ran.outcome)
             && memory.in_flight(ran.op, StepKind::Write) == 0
         {
-            // The rows of an operation are those of each of its writes.
+            // An operation's rows are those of each of its writes.
             let rows = ext.rows();
             memory.nvram_mut().intents.set(rows, false);
         }

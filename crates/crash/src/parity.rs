@@ -1,4 +1,4 @@
-//! Which pages of an array belong together, told byte by byte with the plain reference kernels.
+//! Checks which pages of an array belong together, byte by byte, with the plain reference kernels.
 
 use destage_cache::ServedTier;
 use destage_exec::{MemoryView, RowCheck};
@@ -42,19 +42,18 @@ impl RowCheck<Box<dyn ServedTier>> for ParityCheck {
     fn counts(&self, controller: &Box<dyn ServedTier>, dev: Dev, row: Row) -> bool {
         let degraded = controller.array().degraded();
         let live = |dev: &Dev| !degraded.contains(*dev);
-        // A row that is left with its data alone, or a single copy, has nothing to disagree with.
+        // A row with its data alone, or a single copy, has nothing to disagree with.
         let devices = self.geometry.devices(self.geometry.stripe_of(row).0);
         let redundant = match self.geometry.level() {
             RaidLevel::Raid0 => false,
             RaidLevel::Raid1 => devices.iter().filter(|dev| live(dev)).count() > 1,
             RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6 => {
-                // With more lost than can be done without nothing is computed any more.
+                // With more members lost than the level tolerates nothing is computed any more.
                 devices[usize::from(self.geometry.data_columns())..].iter().any(live)
                     && devices.iter().filter(|dev| !live(dev)).count() <= usize::from(self.geometry.parity_columns())
             }
         };
-        // What the parity covers and what is newest of a page may be in the NVRAM: then nothing depends on
-        // its member.
+        // If both the covered and the newest version are in the NVRAM, nothing depends on the member's page.
         let column = self.geometry.column(self.geometry.stripe_of(row).0, dev);
         let sources = controller.sources(row);
         let elsewhere = |source| matches!(source, VersionSource::Nv(_));
@@ -84,7 +83,7 @@ impl RowCheck<Box<dyn ServedTier>> for ParityCheck {
         self.consistent(row, |column, dev| match sources.covered(column) {
             VersionSource::Member => member(dev),
             VersionSource::Before(_) => before[column.index()].as_ref().map(|page| &page[..]),
-            // What the parity covers is never a delta away from a page of the cache.
+            // The parity never covers a version that is a delta away from a page of the cache.
             VersionSource::Parity(_) | VersionSource::Lost | VersionSource::Delta(_) => None,
             VersionSource::Page(ext) => view.page(ext.dev(), ext.first()),
             VersionSource::Nv(slot) => Some(view.slot(slot)),
@@ -113,7 +112,10 @@ impl ParityCheck {
 }
 
 impl ParityCheck {
-    /// Whether the pages of a row belong together, as far as there are any.
+    /// Checks that the pages of a row belong together, as far as they are known.
+    ///
+    /// # Errors
+    /// If copies differ, or P or Q is not what the data gives.
     pub(crate) fn consistent<'a>(
         &self,
         row: Row,
@@ -139,6 +141,7 @@ impl ParityCheck {
         let lost: Vec<usize> = (0..k).filter(|column| pages[*column].is_none()).collect();
         let data: Vec<&[u8]> = pages[..k].iter().flatten().copied().collect();
         let mut sum = [0; PAGE];
+        // The reference kernels are not those of the array, so that no bug of the fast ones hides here.
         reference::xor(&mut sum, &data);
         let p = pages[k];
         let Some(&q_column) = pages.get(k + 1) else {

@@ -1,11 +1,11 @@
-//! How a history is run, and what comes of it.
+//! Selects how a history is run, and reports its result.
 
 use destage_plan::{ClaimWait, Class, Nanos, StepKind};
 
 use crate::history::CrashHistory;
 use crate::mutant::StepFault;
 
-/// How a history is run.
+/// Selects how a history is run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunOptions {
     /// A fault that the executor commits.
@@ -16,7 +16,7 @@ pub struct RunOptions {
     pub log: bool,
 }
 
-/// What happened in runs that found nothing wrong.
+/// Counts the events of runs that found nothing wrong.
 #[derive(Clone, Debug, Default)]
 pub struct RunReport {
     /// Histories.
@@ -116,7 +116,7 @@ impl RunReport {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{what}\n{history}{}", log.join("\n"))]
 pub struct FailedHistory {
-    /// What was violated.
+    /// Describes the violation.
     pub what: String,
     /// The history.
     pub history: Box<CrashHistory>,

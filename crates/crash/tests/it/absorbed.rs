@@ -46,10 +46,10 @@ struct Absorbs {
     writing: BTreeMap<Place, (OpId, NvSlot)>,
     /// Slots whose bytes operations use.
     pins: Vec<(OpId, NvSlot)>,
-    /// What the operation under way frees.
+    /// Lists the slots that the operation in flight frees.
     freeing: Vec<NvSlot>,
     free_op: Option<OpId>,
-    /// What an earlier life left, by age.
+    /// Lists the slots that an earlier life left, by age.
     loaded: BTreeMap<Place, Vec<(u64, NvSlot)>>,
     /// Slots that are free as soon as somebody can say so.
     given: Vec<NvSlot>,
@@ -58,7 +58,7 @@ struct Absorbs {
     /// Everything is to be written back.
     cleaning: bool,
     draining: bool,
-    /// It was not asked for anything for a while.
+    /// Is true if it was not asked for anything for a while.
     idle: bool,
     /// A write waits for room.
     is_short: bool,
@@ -103,7 +103,7 @@ impl Absorbs {
         places.filter_map(|(place, _)| Some((place.1, self.newest(*place)?)))
     }
 
-    /// What an operation took and did not put is free.
+    /// Frees the slots that an operation took and did not put.
     fn take_back(&mut self, op: OpId) {
         self.reserved.remove(&op);
         let taken = self.putting.remove(&op).unwrap_or_default();

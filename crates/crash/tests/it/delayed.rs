@@ -22,7 +22,7 @@ use destage_raid::{Geometry, RaidLevel};
 
 use crate::share::seeds_of;
 
-/// What is in the cache of a page.
+/// Describes the frames that the cache holds of a page.
 #[derive(Clone, Copy)]
 struct Kept {
     /// The version that the parity covers; none if it is lost.
@@ -33,7 +33,7 @@ struct Kept {
     used: u64,
 }
 
-/// What an operation does with frames.
+/// Describes the frames that an operation uses.
 #[derive(Clone, Default)]
 struct Work {
     /// Frames that are written, by page.

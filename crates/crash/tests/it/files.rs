@@ -15,7 +15,7 @@ fn histories(cache: &HostCacheInfo) -> std::ops::Range<u64> {
     seeds_of(if cache.holds_dirty || cache.delays_parity { 1 } else { 4 }, 20)
 }
 
-/// What is told of a failure: the smallest history found that fails so, and how to run it.
+/// Describes a failure: the smallest history found that fails so, and how to run it.
 fn told(cache: &'static HostCacheInfo, level: RaidLevel, failure: &FilesFailure, options: FilesOptions) -> String {
     let (small, options) = shrink_files(cache, failure, options, 200);
     format!(

@@ -1,4 +1,4 @@
-//! What the harness itself must not forget: if it were blind in one eye, nobody would see.
+//! Checks the harness itself: if it saw only half of what goes wrong, nobody would notice.
 
 use std::collections::BTreeSet;
 
@@ -58,7 +58,7 @@ impl One {
         self.model.cut(self.now);
     }
 
-    /// Which of the requests (0 for zeros) a read could bring now.
+    /// Returns the requests (0 for zeros) whose content a read could return now.
     fn could_be(&self) -> Vec<u64> {
         (0..=self.now)
             .filter(|request| {

@@ -49,7 +49,7 @@ mutants! {
     fua_that_is_ignored: StepFault::IgnoreFua, 30, 50;
 }
 
-/// Where caches have in the NVRAM what they rely on, and not every acknowledged write is durable.
+/// Tries caches that rely on the NVRAM, where not every acknowledged write is durable.
 #[test]
 fn a_step_that_begins_before_commits_are_durable() {
     for name in ["stow", "iwc", "lawc", "write-back", "kdd", "leavo"] {

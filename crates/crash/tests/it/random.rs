@@ -26,8 +26,9 @@ fn seeds() -> Vec<(u64, u64)> {
     vec![(0, usual), (drawn(), usual / 4)]
 }
 
-/// Where this process looks beside the seeds that are always the same. It is told, so that the same
-/// can be looked at again.
+/// Returns the first seed of this process beside the seeds that are always the same. It is printed, so that the
+/// same can be run
+/// again.
 fn drawn() -> u64 {
     static DRAWN: OnceLock<u64> = OnceLock::new();
     *DRAWN.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Where a planted fault is looked for first.
+//! Chooses the seeds at which a planted fault is looked for first.
 
 use std::ops::Range;
 

@@ -39,7 +39,7 @@ const LATE: [ExecutorFault; 8] = [
     Late(ReplaceDevice),
 ];
 
-/// What is done in another order than it must.
+/// Lists the faults that change the order of operations.
 const ORDERS: [ExecutorFault; 16] = [
     Held(Commit),
     Held(Intents),
@@ -105,8 +105,11 @@ const STORE_SHOWN_BY: [(ExecutorFault, u64); 9] = [
     (Late(OpenNvram), 40),
 ];
 
-/// Where a fault is looked for: arrays without a cache and with one on a device, and one whose cache is in the NVRAM if
-/// that is what the fault is about.
+/// Returns the arrays in which a fault is looked for.
+///
+/// Arrays without a cache and with one on a device come first; one whose cache is in the NVRAM is added if the
+/// fault is about
+/// that.
 fn cells(slip: Option<ExecutorFault>) -> &'static [(&'static str, RaidLevel)] {
     const CELLS: [(&str, RaidLevel); 3] =
         [("none", RaidLevel::Raid5), ("write-through", RaidLevel::Raid1), ("wow", RaidLevel::Raid5)];
@@ -161,7 +164,7 @@ fn every_sync_that_is_left_out_or_does_less() {
     are_found(syncs.map(Missing).chain(CONTENT_ALONE), FilesOptions::BY_THREADS);
 }
 
-/// What members mark counts only when the NVRAM or the intents are lost.
+/// Finds every fault of the marks of members, which count only when the NVRAM or the intents are lost.
 #[test]
 fn every_fault_of_marks() {
     are_found([Missing, Late, Held, TooSoon, Paired].map(|of| of(Marks)), BEREFT);
@@ -204,7 +207,7 @@ fn every_error_that_is_not_heard() {
     are_found(SHORT, FilesOptions::BY_THREADS);
 }
 
-/// What a ring is asked for is another's code.
+/// Finds faults over a ring, which is asked by code of its own.
 #[test]
 fn over_a_ring() {
     let orders = [Missing(Flush), Missing(Fua), Late(Flush), Late(Fua), TooSoon(Fua), BegunBefore(Fua), OwnAlone];
@@ -220,7 +223,7 @@ fn wrong_results_of_merged_operations() {
     are_found([MergedErrorOfFirst], FilesOptions { ring: true, ..ERRORS });
 }
 
-/// What the NVRAM and the intents do alone, and in order, whoever uses them.
+/// Finds faults of NVRAM and intents alone, and of their order, whoever uses them.
 #[test]
 fn in_steps_of_the_nvram() {
     let slips = [
