@@ -15,7 +15,7 @@ const MAX_DEPTH: u32 = 64;
 /// A block device that exists: a disk or a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedDevice {
-    /// Its name in the kernel, `nvme0n1p2`.
+    /// Holds the device's name in the kernel, such as `nvme0n1p2`.
     pub name: String,
     /// `major << 20 | minor`, as in the kernel's events.
     pub dev: u32,
@@ -25,9 +25,9 @@ pub struct RecordedDevice {
     pub sectors: Range<u64>,
     /// The same number of each of the disk's partitions.
     partitions: Vec<u32>,
-    /// Whether it is a partition.
+    /// Is true of a partition.
     is_partition: bool,
-    /// Whether the disk has a request queue.
+    /// Is true if the disk has a request queue.
     has_requests: bool,
     write_back: bool,
     fua: bool,
@@ -37,6 +37,7 @@ pub struct RecordedDevice {
 /// The kernel's number inside, of a number as files have it (glibc's `makedev`).
 fn kernel_dev(rdev: u64) -> u32 {
     let (major, minor) = (rustix::fs::major(rdev), rustix::fs::minor(rdev));
+    // Events carry the kernel's inner numbers, which pack major and minor differently from those of files.
     major << 20 | (minor & 0xf_ffff)
 }
 
@@ -106,6 +107,7 @@ impl RecordedDevice {
         let link = sysfs_folder(dev);
         let folder = fs::canonicalize(&link).map_err(|error| sysfs_error(&link, error.to_string()))?;
         let name = |folder: &Path| folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        // A partition's folder lies within its disk's, and only partitions have this file.
         let is_partition = folder.join("partition").exists();
         let start = if is_partition { number(&folder.join("start"))? } else { 0 };
         let size = number(&folder.join("size"))?;
@@ -121,6 +123,7 @@ impl RecordedDevice {
             sectors: start..start.saturating_add(size),
             partitions: partitions.map(|sub| dev_of(&sub.join("dev"))).collect::<Result<_, _>>()?,
             is_partition,
+            // Only devices with a request queue of their own have this folder: md and device mapper have none.
             has_requests: disk_folder.join("mq").is_dir(),
             write_back: is("write_cache", "write back"),
             fua: is("fua", "1"),
@@ -128,13 +131,13 @@ impl RecordedDevice {
         })
     }
 
-    /// Whether the disk has a request queue; without one there is no [`RecordedMoments::Issue`].
+    /// Returns true if the disk has a request queue; without one there is no [`RecordedMoments::Issue`].
     #[must_use]
     pub const fn has_requests(&self) -> bool {
         self.has_requests
     }
 
-    /// How its requests are recorded.
+    /// Returns how the requests of the device are recorded.
     #[must_use]
     pub fn view(&self, at: RecordedMoments) -> RecordedView {
         RecordedView {
@@ -149,14 +152,19 @@ impl RecordedDevice {
     /// The numbers that events of what is issued to the disk carry, and those of what it and its
     /// parts are asked.
     pub(crate) fn event_devs(&self) -> (Vec<u32>, Vec<u32>) {
+        // Events of what a partition is asked may carry its own number or its disk's.
         let asked = if self.is_partition { vec![self.disk, self.dev] } else { vec![self.disk] };
         let partitions = if self.is_partition { &[][..] } else { &self.partitions };
         (vec![self.disk], [&asked[..], partitions].concat())
     }
 
-    /// Whether what is written to `file` (which exists) ends up on this device, by the file
-    /// system's device, its partition's disk, the disks below it, and the files behind loop
+    /// Returns true if what is written to `file` (which exists) ends up on this device.
+    ///
+    /// It follows the file system's device, its partition's disk, the disks below that, and the files behind loop
     /// devices.
+    ///
+    /// # Errors
+    /// If there is no such file.
     pub fn holds(&self, file: &Path) -> Result<bool, RecordError> {
         let metadata = fs::metadata(file).map_err(|cause| RecordError::NoDevice { path: file.to_owned(), cause })?;
         Ok(self.holds_open(&metadata))
@@ -168,9 +176,10 @@ impl RecordedDevice {
         device_of(kernel_dev(file.dev())).is_some_and(|dev| self.is_below(dev, MAX_DEPTH))
     }
 
-    /// Whether `dev` is this device or rests on it.
+    /// Returns true if `dev` is this device or rests on it.
     fn is_below(&self, dev: u32, depth: u32) -> bool {
-        // At the end of a chain without end: better refuse than record without end.
+        // A chain that deep is a loop in sysfs. Refusing beats a recording that writes to its own device without
+        // end.
         if dev == self.dev || depth == 0 {
             return true;
         }
@@ -190,6 +199,7 @@ impl RecordedDevice {
 /// The block device of a file system by the number that its files have: file systems with several
 /// devices (btrfs) have numbers of their own, and the mount table tells the device.
 fn device_of(dev: u32) -> Option<u32> {
+    // A major number of 0 means that the file system has made the number up.
     if dev >> 20 != 0 {
         return Some(dev);
     }

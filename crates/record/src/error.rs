@@ -1,4 +1,4 @@
-//! What can go wrong with a recording.
+//! Defines the errors of a recording.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,22 +9,22 @@ use crate::page::PageFault;
 /// Why a recording cannot begin or go on; each says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// There is no such device.
+    /// Tells that there is no such device.
     #[error("{path}: {cause}; name a block device, lsblk lists them")]
     NoDevice {
-        /// As the user named it.
+        /// Holds the path as the user gave it.
         path: PathBuf,
-        /// What the system said.
+        /// Holds the system's error.
         cause: io::Error,
     },
     /// The file is no block device.
     #[error("{path} is not a block device but {what}; name one such as /dev/nvme0n1, lsblk lists them{hint}")]
     NotBlockDevice {
-        /// As the user named it.
+        /// Holds the path as the user gave it.
         path: PathBuf,
-        /// What it is.
+        /// Says what the file is.
         what: &'static str,
-        /// What else helps.
+        /// Suggests what else helps.
         hint: &'static str,
     },
     /// sysfs does not tell what has to be known of the device.
@@ -32,7 +32,7 @@ pub enum RecordError {
     Sysfs {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Says what is wrong with the file.
         reason: String,
     },
     /// The device has no request queue, so that nothing is issued.
@@ -44,21 +44,21 @@ pub enum RecordError {
         /// The device.
         device: String,
     },
-    /// There is no tracefs, and it could not be mounted.
+    /// Tells that there is no tracefs, and that it could not be mounted.
     #[error(
         "there is no tracefs at /sys/kernel/tracing or /sys/kernel/debug/tracing{tried}; mount it as root with \
          `mount -t tracefs tracefs /sys/kernel/tracing`; a kernel without CONFIG_FTRACE has none"
     )]
     NoTracefs {
-        /// What came of trying to mount it.
+        /// Says what came of mounting it.
         tried: String,
     },
     /// Not allowed.
     #[error("{path}: {cause}; recording needs root: run it with sudo (a container needs the host's tracefs, writable)")]
     NotAllowed {
-        /// What was to be opened or written.
+        /// Names the file that was to be opened or written.
         path: PathBuf,
-        /// What the system said.
+        /// Holds the system's error.
         cause: io::Error,
     },
     /// The kernel refuses a tracing instance.
@@ -69,25 +69,25 @@ pub enum RecordError {
     NoInstance {
         /// The instance's folder.
         path: PathBuf,
-        /// What the system said.
+        /// Holds the system's error.
         cause: io::Error,
     },
     /// The kernel does not know an event.
     #[error("this kernel has no event block/{event} ({path} does not exist): it was built without block tracepoints")]
     NoEvent {
-        /// Its name.
+        /// Names the event.
         event: &'static str,
-        /// Where it would be.
+        /// Names the file that would describe the event.
         path: PathBuf,
     },
     /// Something else about a file of tracefs.
     #[error("{doing} {path}: {cause}")]
     Tracefs {
-        /// What was being done.
+        /// Says what was being done.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Holds the system's error.
         cause: io::Error,
     },
     /// The kernel describes its events in a way that is not understood.
@@ -98,7 +98,7 @@ pub enum RecordError {
     Page {
         /// The CPU.
         cpu: usize,
-        /// What is wrong.
+        /// Says what is wrong with the page.
         fault: PageFault,
     },
     /// A machine whose pages cannot be read.

@@ -4,16 +4,16 @@ use crate::layout::{EventField, EventLayout, LayoutError};
 use crate::page::PageEvent;
 use crate::rwbs::RwbsFlags;
 
-/// What has happened to a request.
+/// Names the step of a request that an event tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestStep {
-    /// It was issued to the device, or (in a recording of what was asked) queued.
+    /// Tells that the request was issued to the device, or, in a recording of what was asked, queued.
     Begin,
-    /// It, or a piece of it, is complete.
+    /// Tells that the request, or a piece of it, is complete.
     Complete,
     /// The device did not take it; it will be issued again.
     Requeue,
-    /// It was not to wait and would have had to: whoever asked was told to ask again.
+    /// Tells that the request was not to wait and would have had to: its owner was told to ask again.
     Retract,
 }
 
@@ -25,7 +25,7 @@ const AGAIN: i64 = -(rustix::io::Errno::AGAIN.raw_os_error() as i64);
 pub struct BlockEvent {
     /// Nanoseconds of the trace clock.
     pub time: u64,
-    /// What has happened.
+    /// Names the step.
     pub step: RequestStep,
     /// The device as the kernel numbers it inside: `major << 20 | minor`.
     pub dev: u32,
@@ -33,16 +33,16 @@ pub struct BlockEvent {
     pub sector: u64,
     /// Sectors of 512 B.
     pub sectors: u32,
-    /// What is asked; `None` if the letters are not known.
+    /// Holds the flags of the request; `None` if the letters are not known.
     pub asked: Option<RwbsFlags>,
-    /// Whether a completion is one with an error.
+    /// Is true of a completion with an error.
     pub failed: bool,
 }
 
 struct FieldLayout {
     id: u64,
     step: RequestStep,
-    /// Whether it is an event of whoever asked, not of the device.
+    /// Is true of an event of the block layer's caller, not of the device.
     of_bio: bool,
     dev: EventField,
     sector: EventField,
@@ -51,7 +51,7 @@ struct FieldLayout {
     error: Option<EventField>,
 }
 
-/// Where the fields of the recorded kinds of event lie.
+/// Holds the places of the fields of the recorded events.
 pub struct EventLayouts {
     common_type: EventField,
     layouts: Vec<FieldLayout>,
@@ -76,6 +76,7 @@ impl EventLayouts {
                 sector: event.field("sector", &[4, 8])?,
                 sectors: event.field("nr_sector", &[4])?,
                 rwbs: event.field("rwbs", &[])?,
+                // Some kernels have no such field; a completion without one counts as good.
                 error: if *step == RequestStep::Complete { event.field("error", &[1, 2, 4, 8]).ok() } else { None },
             });
         }
@@ -90,6 +91,7 @@ impl EventLayouts {
         let id = self.common_type.number(data)?;
         let layout = self.layouts.iter().find(|layout| layout.id == id)?;
         let error = layout.error.as_ref().and_then(|field| field.signed_number(data)).unwrap_or(0);
+        // An `EAGAIN` to the caller of a request that was not to wait: the device never saw it.
         let retracts = layout.of_bio && layout.step == RequestStep::Complete && error == AGAIN;
         Some(BlockEvent {
             time: event.time,

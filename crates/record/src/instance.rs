@@ -13,9 +13,9 @@ use crate::RecordError;
 use crate::layout::EventLayout;
 use crate::merge::CpuRings;
 
-/// Where tracefs is mounted, the newer place first.
+/// Lists the places at which tracefs may be mounted, the newer one first.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// What our instances' names begin with.
+/// Begins the names of this program's instances.
 const PREFIX: &str = "destage-";
 /// The trace clock, by its names in tracefs and in `clock_gettime`.
 const CLOCK: (&str, ClockId) = ("mono", ClockId::Monotonic);
@@ -55,7 +55,7 @@ pub(crate) fn tracefs() -> Result<&'static Path, RecordError> {
     if let Some(place) = found() {
         return Ok(place);
     }
-    // Without root the place may be there and not be seen.
+    // Without root the place may exist and not be visible.
     if !rustix::process::geteuid().is_root() {
         let cause = io::Error::from(ErrorKind::PermissionDenied);
         return Err(RecordError::NotAllowed { path: PLACES[0].into(), cause });
@@ -68,7 +68,7 @@ pub(crate) fn tracefs() -> Result<&'static Path, RecordError> {
     found().ok_or(RecordError::NoTracefs { tried })
 }
 
-/// What is said of an error with a file of tracefs.
+/// Returns the error of a file of tracefs.
 fn failed(doing: &'static str, path: &Path, cause: io::Error) -> RecordError {
     let path = path.to_owned();
     match cause.kind() {
@@ -107,10 +107,11 @@ pub(crate) struct TracingInstance {
     page_bytes: usize,
 }
 
-/// When a process began, in the kernel's ticks: with its number it names a process for good.
+/// Returns the time at which a process began, in the kernel's ticks. Together with its number it names a process
+/// for good.
 fn start_of(pid: &str) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field, the name, is in parentheses and may hold anything.
+    // The second field, the process's name, is in parentheses and may hold spaces and parentheses itself.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
 }
 
@@ -126,8 +127,9 @@ fn remove_stale(instances: &Path) {
             continue;
         };
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        // A process number is used again, so the start time decides whether the instance is an orphan.
         if is_number(pid) && is_number(start) && start_of(pid).as_deref() != Some(start) {
-            // If it cannot be removed it does no harm either.
+            // An instance that cannot be removed is still read by somebody, and does no harm.
             let _ = fs::remove_dir(entry.path());
         }
     }
@@ -149,12 +151,11 @@ impl TracingInstance {
             }
             _ => RecordError::NoInstance { path: folder.clone(), cause },
         })?;
-        // From here on the instance is removed whatever happens.
+        // The instance is owned from here on, so it is removed whatever fails below.
         let mut instance = Self { tracefs, folder, cpus: vec![], pipes: vec![], stats: vec![], page_bytes: 0 };
         instance.set("tracing_on", "0")?;
         instance.set("trace_clock", CLOCK.0)?;
-        // A full buffer keeps what it has: what was recorded until then has no holes, and nothing
-        // is torn from under the reader.
+        // A full buffer keeps the oldest events: they have no holes, and the reader's page is never overwritten.
         instance.set("options/overwrite", "0")?;
         instance.set("buffer_size_kb", &buffer_bytes.div_ceil(1024).max(1).to_string()).map_err(
             |error| match error {
@@ -174,6 +175,7 @@ impl TracingInstance {
         cpus.sort();
         for (_, cpu) in cpus {
             let path = cpu.join("trace_pipe_raw");
+            // A blocking read would wait for the CPU's next event, while other CPUs' buffers fill.
             let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
             let pipe = OpenOptions::new().read(true).custom_flags(nonblock).open(&path);
             instance.pipes.push(pipe.map_err(|error| failed("opening", &path, error))?);
@@ -186,7 +188,7 @@ impl TracingInstance {
 
     fn set(&self, file: &str, value: &str) -> Result<(), RecordError> {
         let path = self.folder.join(file);
-        // Not fs::write: a file of tracefs is neither made nor truncated.
+        // `fs::write` would create or truncate, and tracefs allows neither.
         let open = OpenOptions::new().write(true).open(&path);
         open.and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
             .map_err(|error| failed("writing to", &path, error))
@@ -235,10 +237,13 @@ impl TracingInstance {
         self.set("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// What was lost so far.
+    /// Returns the events that were lost so far.
+    ///
+    /// # Errors
+    /// If the kernel's counts cannot be read.
     pub(crate) fn losses(&self) -> Result<KernelLosses, RecordError> {
         let mut losses = KernelLosses::default();
-        // The few lines come with one read.
+        // The few lines come with one read, so the file is opened once and read at 0 many times a second.
         let mut text = [0; 4096];
         for (stats, cpu) in self.stats.iter().zip(&self.cpus) {
             let bytes = stats.read_at(&mut text, 0).map_err(|error| failed("reading", &cpu.join("stats"), error))?;
@@ -271,17 +276,17 @@ impl CpuRings for TracingInstance {
 
     fn now(&self) -> u64 {
         let time = clock_gettime(CLOCK.1);
-        // Neither is negative: the clock counts from the machine's start.
+        // Neither part is negative: the clock counts from the machine's start.
         time.tv_sec.cast_unsigned().saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.cast_unsigned())
     }
 }
 
 impl Drop for TracingInstance {
     fn drop(&mut self) {
-        // It cannot be removed while its buffers are open.
+        // The kernel refuses to remove an instance whose buffers are open.
         self.pipes.clear();
         self.stats.clear();
-        // What remains after a failure is removed by the next recording.
+        // The next recording removes what is left after a failure here.
         let _ = fs::remove_dir(&self.folder);
     }
 }

@@ -1,12 +1,12 @@
 //! The `format` files by which tracefs says where an event's fields lie.
 
-/// What is wrong with a description in tracefs.
+/// Tells what is wrong with a description in tracefs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the kernel's description of {what} cannot be understood: {reason}")]
 pub struct LayoutError {
-    /// Which description.
+    /// Names the description.
     pub what: String,
-    /// What is wrong with it.
+    /// Says what is wrong with it.
     pub reason: String,
 }
 
@@ -23,13 +23,13 @@ impl LayoutError {
 /// A field of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventField {
-    /// Its name, without an array's brackets.
+    /// Holds the field's name, without an array's brackets.
     pub name: String,
-    /// Its first byte in the event.
+    /// Holds the place of its first byte in the event.
     pub offset: usize,
-    /// Its bytes.
+    /// Counts its bytes.
     pub size: usize,
-    /// Whether it is a signed number.
+    /// Is true of a signed number.
     pub signed: bool,
 }
 
@@ -60,7 +60,7 @@ impl EventField {
 pub struct EventLayout {
     /// The event's name.
     pub name: String,
-    /// What [`common_type`](Self::field) holds in such an event.
+    /// Holds the number that [`common_type`](Self::field) has in such an event.
     pub id: u64,
     fields: Vec<EventField>,
 }
@@ -79,6 +79,7 @@ impl EventLayout {
     pub fn field(&self, name: &str, sizes: &[usize]) -> Result<EventField, LayoutError> {
         let field = self.fields.iter().find(|field| field.name == name);
         let field = field.ok_or_else(|| LayoutError::missing(&self.name, name))?;
+        // A field of another size would still decode, to wrong numbers.
         if !sizes.is_empty() && !sizes.contains(&field.size) {
             let reason = format!("its field {name} has {} bytes, expected one of {sizes:?}", field.size);
             return Err(LayoutError::new(&self.name, reason));

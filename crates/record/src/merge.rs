@@ -6,13 +6,14 @@ use crate::event::{BlockEvent, EventLayouts};
 use crate::page::PageParser;
 use crate::{PageFault, RecordError};
 
-/// How long after its time an event may become visible, nanoseconds: an interrupt can come between
-/// its writer's look at the clock and the end of writing.
+/// Sets how long after its time an event may become visible, in ns.
+///
+/// An interrupt can come between its writer's look at the clock and the end of writing.
 const SETTLE_NS: u64 = 2_000_000;
 
 /// The per-CPU ring buffers and their clock; the kernel's, or a test's.
 pub trait CpuRings {
-    /// How many CPUs there are. Does not change.
+    /// Returns the number of CPUs, which does not change.
     fn cpus(&self) -> usize;
 
     /// Takes a page from a CPU's buffer into `page`, if there is one.
@@ -22,13 +23,13 @@ pub trait CpuRings {
     fn now(&self) -> u64;
 }
 
-/// What is known of a CPU.
+/// Keeps the state of a CPU's buffer.
 struct CpuState {
     /// Events read and not yet taken: those of one page at most.
     events: VecDeque<BlockEvent>,
-    /// When its buffer was last found empty: what is older has been read.
+    /// Holds the time at which its buffer was last found empty: older events have been read.
     seen: u64,
-    /// Whether that was in the present call of [`EventMerge::drain`].
+    /// Is true if that was in the present call of [`EventMerge::drain`].
     empty: bool,
 }
 
@@ -52,7 +53,7 @@ pub struct EventMerge {
 }
 
 impl EventMerge {
-    /// For so many CPUs.
+    /// Merges the events of so many CPUs.
     #[must_use]
     pub fn new(parser: PageParser, layouts: EventLayouts, cpus: usize) -> Self {
         let cpus = (0..cpus).map(|_| CpuState { events: VecDeque::new(), seen: 0, empty: false }).collect();
@@ -67,8 +68,8 @@ impl EventMerge {
         all: bool,
         take: &mut dyn FnMut(BlockEvent) -> Result<(), RecordError>,
     ) -> Result<(), RecordError> {
-        // Without this bound events that come as fast as they are taken would keep a single CPU's
-        // recorder here.
+        // Without this bound, events that come as fast as they are taken would keep the recorder of a single CPU
+        // here.
         let bound = if all { u64::MAX } else { rings.now() };
         self.drain_until(rings, all, bound, take)
     }
@@ -85,8 +86,8 @@ impl EventMerge {
             cpu.empty = false;
         }
         loop {
-            // The CPU with the oldest event, and up to when its events can be taken without a look
-            // at the other CPUs.
+            // One pass finds the CPU with the oldest event, and how far its events can be taken without another
+            // look.
             let mut oldest: Option<(u64, usize)> = None;
             let mut limit = bound;
             for index in 0..self.cpus.len() {
@@ -96,7 +97,9 @@ impl EventMerge {
                 let cpu = &self.cpus[index];
                 match (cpu.events.front(), oldest) {
                     (None, _) if all => {}
+                    // An empty buffer promises nothing about the last two milliseconds.
                     (None, _) => limit = limit.min(cpu.seen.saturating_sub(SETTLE_NS)),
+                    // The other CPU's oldest event bounds the run, so that ties go to the CPU that was found first.
                     (Some(head), Some((time, _))) if time <= head.time => limit = limit.min(head.time),
                     (Some(head), before) => {
                         limit = before.map_or(limit, |(time, _)| limit.min(time));
@@ -116,6 +119,7 @@ impl EventMerge {
     /// Reads the next page of a CPU that has events of interest.
     fn refill(&mut self, index: usize, rings: &mut dyn CpuRings) -> Result<(), RecordError> {
         while self.cpus[index].events.is_empty() {
+            // Before the read: an event that comes in between may be missed, and is then younger than this.
             let now = rings.now();
             if !rings.read(index, &mut self.page)? {
                 self.cpus[index].seen = now;

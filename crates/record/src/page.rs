@@ -19,12 +19,12 @@ use crate::layout::{LayoutError, fields, le};
 const MISSED_EVENTS: u64 = 1 << 31;
 /// Set as well if the number of lost events stands behind the page's last event.
 const MISSED_STORED: u64 = 1 << 30;
-/// What remains is the count of bytes; a page is far smaller.
+/// Masks the count of bytes. A page is far smaller than it can count.
 const BYTES_MASK: u64 = (1 << 27) - 1;
 /// Bits of an absolute time that an event can hold; the others are those of the time before it.
 const STAMP_BITS: u32 = 59;
 
-/// Where a page's head holds what.
+/// Holds the places of the parts of a page's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
     /// Byte of the first event's time, 8 bytes.
@@ -46,6 +46,7 @@ impl PageLayout {
         };
         let (time, commit, data) = (find("timestamp")?, find("commit")?, find("data")?);
         let sizes_fit = time.size == 8 && matches!(commit.size, 4 | 8);
+        // A bound on the size keeps a garbled description from asking for gigabytes of buffer.
         let page_bytes = data.offset.checked_add(data.size).filter(|&bytes| bytes <= 1 << 24);
         let inside = |offset: usize, size: usize| offset.checked_add(size).is_some_and(|end| end <= data.offset);
         match page_bytes {
@@ -57,13 +58,13 @@ impl PageLayout {
     }
 }
 
-/// What is wrong with a page, and at which of its bytes.
+/// Tells what is wrong with a page, and at which byte.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("byte {at} of a trace page: {reason}")]
 pub struct PageFault {
     /// Byte of the page.
     pub at: usize,
-    /// What is wrong.
+    /// Says what is wrong.
     pub reason: &'static str,
 }
 
@@ -164,6 +165,7 @@ impl<'a> PageEvents<'a> {
                     }
                     (8, len - 4)
                 }
+                // The kernel pads the rest of a page that has no room for an event.
                 29 if delta == 0 => {
                     self.at = self.data.len();
                     return Ok(None);
@@ -177,7 +179,7 @@ impl<'a> PageEvents<'a> {
                 31 => absolute((word()? << 27) + delta, self.time),
                 _ => self.time.wrapping_add(delta),
             };
-            // Data begins where the kernel aligned it, and so does the next event.
+            // The kernel aligns data and events to 4 bytes.
             let data = start + skip;
             let end = data.checked_add(len).ok_or_else(inside)?;
             let data = self.data.get(data..end).ok_or_else(inside)?;
@@ -195,6 +197,7 @@ impl<'a> Iterator for PageEvents<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let step = self.step();
+        // After a fault the next event could begin anywhere, so the page ends here.
         if step.is_err() {
             self.at = self.data.len();
         }

@@ -11,32 +11,33 @@ use crate::rwbs::RequestKind;
 /// the oldest is given without a latency. No device has as many in flight.
 pub const MAX_WAITING: usize = 1 << 16;
 
-/// Which of a request's two moments are recorded.
+/// Selects which moments of a request are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordedMoments {
-    /// What the device was asked: requests after merging and splitting, when they were issued to
+    /// Records the requests that the device was asked for: after merging and splitting, when they were issued to
     /// it.
     #[default]
     Issue,
-    /// What the block layer was asked: before merging, splitting and waiting in a scheduler's
-    /// queue.
+    /// Records the requests that the block layer was asked for: before merging, splitting and waiting in a
+    /// scheduler's queue.
     Queue,
 }
 
-/// What of a device is recorded, and how its requests complete.
+/// Describes the recorded part of a device, and how its requests complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedView {
-    /// Which moments.
+    /// Selects the moments.
     pub at: RecordedMoments,
     /// The part of the disk that is recorded, in sectors, if it is not the whole: a partition.
     /// Offsets count from it.
     pub part: Option<std::ops::Range<u64>>,
-    /// Whether the block layer flushes before and after writes itself because the device has a
-    /// volatile cache; what it does so for completes by an event without sectors.
+    /// Is true if the block layer flushes before and after writes, because the device has a volatile cache.
+    ///
+    /// These flushes complete by an event without sectors.
     pub flushes: bool,
-    /// Whether the device knows FUA itself.
+    /// Is true if the device has FUA itself.
     pub fua: bool,
-    /// Whether `N` with sectors may be a zone command instead of write zeroes.
+    /// Is true if `N` with sectors may be a zone command instead of write zeroes.
     pub zoned: bool,
 }
 
@@ -49,7 +50,7 @@ pub struct RecordedRequest {
     pub latency: Option<Nanos>,
 }
 
-/// What was seen and could not, or not quite, become requests.
+/// Counts the events that could not, or not quite, become requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairingCounts {
     /// Requests recorded, by [`Op`]'s number.
@@ -93,33 +94,33 @@ impl PairingCounts {
 /// A request that has begun.
 struct BegunRequest {
     request: Request,
-    /// Its own sectors on the disk; the request's range may be a part of them.
+    /// Holds its own first sector on the disk; the request's range may be a part of its sectors.
     start: u64,
     end: u64,
     kind: RequestKind,
     /// Sectors not yet complete.
     left: u64,
-    /// Whether its end is an event of its own, after its last sector's.
+    /// Is true if its end is an event of its own, after the last sector's.
     has_end: bool,
     /// A flush that came with the write behind it, and has no completion of its own.
     before_data: bool,
-    /// Whether events were lost while it began: it gets no latency.
+    /// Is true if events were lost while it began: it gets no latency.
     unsure: bool,
     secure: bool,
     failed: bool,
-    /// Whether it was sent back and not issued again yet, and how often it was sent back.
+    /// Is true if it was sent back and not issued again yet.
     requeued: bool,
     requeues: u64,
     state: PairingState,
 }
 
-/// Where a request stands.
+/// Tells the state of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PairingState {
     Begun,
-    /// It has nothing more to wait for; with its latency, if that is known.
+    /// Waits for nothing more; holds the latency, if it is known.
     Done(Option<Nanos>),
-    /// It is not to be recorded.
+    /// Is not to be recorded.
     Retracted,
 }
 
@@ -129,13 +130,13 @@ pub struct EventPairing {
     /// In order of their beginnings; the first one's number is `first`.
     waiting: VecDeque<BegunRequest>,
     first: u64,
-    /// Those with sectors that are not complete, by kind, first sector and number.
+    /// Lists the incomplete requests with sectors, by kind, first sector and number.
     ranges: BTreeSet<(RequestKind, u64, u64)>,
     /// Flushes that are not complete.
     flushes: VecDeque<u64>,
     /// The most sectors that one in `ranges` had since that was empty.
     longest: u64,
-    /// How many are not complete and will get a latency when they are.
+    /// Counts the incomplete requests that will get a latency when they complete.
     outstanding: usize,
     /// Requests to record.
     most: u64,
@@ -169,7 +170,7 @@ impl EventPairing {
         }
     }
 
-    /// What was seen so far.
+    /// Returns the counts so far.
     #[must_use]
     pub const fn counts(&self) -> &PairingCounts {
         &self.counts
@@ -187,7 +188,7 @@ impl EventPairing {
         self.taken.min(self.most)
     }
 
-    /// Whether as many requests have begun as are wanted.
+    /// Returns true if as many requests have begun as are wanted.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.taken >= self.most
@@ -223,7 +224,7 @@ impl EventPairing {
         }
         self.put(out);
         while self.waiting.len() > MAX_WAITING {
-            // A flush that came with a write leaves together with that.
+            // A flush that came with a write leaves together with that write.
             let before_data = self.waiting.front().is_some_and(|waiting| waiting.before_data);
             self.give_up(self.first + u64::from(before_data));
             self.put(out);
@@ -242,6 +243,7 @@ impl EventPairing {
     /// taken. A completion may then be that of another request for the same sectors than the one
     /// which is known. So what is under way gets no latency, nor does what begins up to `time`.
     pub fn lost(&mut self, time: u64, out: &mut Vec<RecordedRequest>) {
+        // A completion may now belong to a lost request for the same sectors: a latency would be a guess.
         self.give_up_all(out);
         self.known_until = 0;
         self.unsure_until = self.unsure_until.max(time);
@@ -257,12 +259,14 @@ impl EventPairing {
         let (start, end) = (event.sector, event.sector.saturating_add(sectors));
         let is_inside = self.is_inside(start, end);
         let Some(asked) = event.asked else {
+            // Events of other parts of the disk are not this recording's.
             self.counts.unknown += if sectors == 0 || is_inside { wanted } else { 0 };
             return;
         };
         if self.view.at == RecordedMoments::Issue && self.issued_again(event, asked.kind) {
             return;
         }
+        // Beyond what is wanted, requests are taken in case some are retracted, but only up to a bound.
         if self.is_full() && self.waiting.len() >= MAX_WAITING {
             self.close(event.time);
             return;
@@ -284,8 +288,7 @@ impl EventPairing {
                 self.counts.zone_commands += zone;
                 return;
             }
-            // Write zeroes: its range reads as zeroes afterwards, and that has to be kept. A write,
-            // though without data.
+            // Zeroes must be kept like data, so a trace has them as a write, though it moves none.
             RequestKind::Write | RequestKind::Other => (Op::Write, asked.fua),
         };
         let flush = BegunRequest {
@@ -314,7 +317,7 @@ impl EventPairing {
         let byte = |sector: u64| sector.checked_sub(part.start)?.checked_mul(SECTOR_BYTES);
         let range = byte(from).zip(byte(to)).filter(|_| is_inside);
         if asked.preflush {
-            // Whoever asks one part of a disk to flush flushes all of it.
+            // A flush of one part of a disk flushes all of it.
             self.push(BegunRequest { before_data: range.is_some(), state: PairingState::Done(None), ..flush });
         }
         let Some((offset, last)) = range else {
@@ -328,6 +331,7 @@ impl EventPairing {
             end,
             kind: asked.kind,
             left: sectors,
+            // The block layer then writes in several steps, and tells its caller by an event without sectors.
             has_end: self.view.at == RecordedMoments::Queue
                 && self.view.flushes
                 && asked.kind == RequestKind::Write
@@ -345,6 +349,7 @@ impl EventPairing {
             if waiting.kind == RequestKind::Flush {
                 self.flushes.push_back(number);
             } else {
+                // The longest request bounds how far back a search begins, and may shrink only when none is left.
                 if self.ranges.is_empty() {
                     self.longest = 0;
                 }
@@ -355,7 +360,7 @@ impl EventPairing {
         self.waiting.push_back(waiting);
     }
 
-    /// Whether this is a request that was sent back: it keeps its first time.
+    /// Returns true if this is a request that was sent back: it keeps its first time.
     fn issued_again(&mut self, event: &BlockEvent, kind: RequestKind) -> bool {
         if kind == RequestKind::Flush {
             let first = self.flushes.front().copied();
@@ -379,7 +384,7 @@ impl EventPairing {
         let number = if asked.kind == RequestKind::Flush {
             self.flushes.front().copied()
         } else {
-            // After a piece of it was complete, a request is sent back without that.
+            // After a part was complete, a request is sent back without that part.
             let sectors = u64::from(event.sectors);
             self.overlapping(asked.kind, event.sector, event.sector.saturating_add(sectors)).first().copied()
         };
@@ -397,6 +402,7 @@ impl EventPairing {
     /// Numbers of the incomplete requests of this kind that share a sector with these, the oldest
     /// first.
     fn overlapping(&self, kind: RequestKind, start: u64, end: u64) -> Vec<u64> {
+        // A request that began earlier may reach into these sectors, by at most the longest one.
         let from = (kind, start.saturating_sub(self.longest), 0);
         let to = (kind, end, 0);
         let candidates = self.ranges.range(from..to).map(|key| key.2);
@@ -418,8 +424,7 @@ impl EventPairing {
             return;
         }
         if asked.kind == RequestKind::Flush {
-            // The block layer's own flush; whoever asked for it is told by an event without
-            // sectors.
+            // This is the block layer's own flush; its caller is told by an event without sectors.
             if self.view.at == RecordedMoments::Issue {
                 self.complete_flush(event);
             }
@@ -433,8 +438,9 @@ impl EventPairing {
         }
         let (start, end) = (event.sector, event.sector.saturating_add(u64::from(event.sectors)));
         let mut left = end - start;
-        // Several at once if they were merged, a piece of one if it was split; of several requests
-        // for the same sectors the oldest.
+        // A completion covers several requests if they were merged, and a piece of one if it was split. Of several
+        // requests for the
+        // same sectors the oldest completes first.
         for number in self.overlapping(asked.kind, start, end) {
             let Some(waiting) = self.at(number) else { continue };
             let shared = waiting.end.min(end) - waiting.start.max(start).min(end);
@@ -449,6 +455,7 @@ impl EventPairing {
                 return;
             }
         }
+        // Nothing known shares a sector: the request began before the recording.
         if left == end - start && self.is_inside(start, end) {
             self.miss_beginning(event.time);
         }
@@ -500,7 +507,7 @@ impl EventPairing {
         let Some(number) = number else { return };
         self.finish(number, None);
         self.counts.retracted += 1;
-        // With it goes the flush that came with it.
+        // The flush that came with it goes as well.
         let flush = number.checked_sub(1).filter(|&flush| self.at(flush).is_some_and(|waiting| waiting.before_data));
         for number in [Some(number), flush].into_iter().flatten() {
             if let Some(waiting) = self.at(number) {
@@ -520,7 +527,7 @@ impl EventPairing {
 
     fn give_up(&mut self, number: u64) {
         if self.at(number).is_some_and(|waiting| waiting.state == PairingState::Begun) {
-            // Its completion, should it come, is that of a request whose beginning was seen.
+            // Its completion, should it come, is not one whose beginning was missed.
             self.known_until = 0;
             self.finish(number, None);
         }
@@ -534,7 +541,7 @@ impl EventPairing {
         let key = (waiting.kind, waiting.start, number);
         self.outstanding -= usize::from(sure);
         if key.0 == RequestKind::Flush {
-            // Nearly always the first: the order is that of their beginnings.
+            // Flushes complete in the order of their beginnings, nearly always.
             if self.flushes.pop_front_if(|flush| *flush == number).is_none() {
                 self.flushes.retain(|&flush| flush != number);
             }
@@ -547,7 +554,7 @@ impl EventPairing {
         while let Some(waiting) = self.waiting.front() {
             let latency = match waiting.state {
                 PairingState::Begun => return,
-                // If the write is retracted so is the flush that came with it.
+                // The flush waits for its write, since it goes if the write is retracted.
                 PairingState::Done(_)
                     if waiting.before_data && self.waiting.get(1).is_some_and(|w| w.state == PairingState::Begun) =>
                 {

@@ -13,28 +13,27 @@ use crate::merge::{CpuRings, EventMerge};
 use crate::page::{PageLayout, PageParser};
 use crate::pairing::{EventPairing, PairingCounts, RecordedMoments, RecordedRequest};
 
-/// How often the buffers are emptied. At 4 MiB per CPU a CPU can have 60,000 events in between.
+/// Sets how often the buffers are emptied. At 4 MiB per CPU a CPU can have 60,000 events in between.
 const POLL: Duration = Duration::from_millis(20);
 /// The same while so many come that a CPU's buffer may be an eighth full by then.
 const QUICK_POLL: Duration = Duration::from_millis(2);
-/// What an event takes in the kernel's buffer, about.
+/// Estimates the bytes of an event in the kernel's buffer.
 const EVENT_BYTES: u64 = 64;
-/// Which completions tell whoever asked to ask again (`EAGAIN`), without the device having been
-/// asked.
+/// Filters the completions that tell a caller to ask again (`EAGAIN`), for which the device was not asked.
 const RETRACTED: &str = "error == -11";
 /// Requests that are handed over at a time.
 const BATCH: usize = 4096;
 
-/// How to record.
+/// Selects how to record.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
-    /// Which moments of a request.
+    /// Selects the moments of a request.
     pub at: RecordedMoments,
     /// Bytes of the kernel's buffer per CPU.
     pub buffer_bytes: u64,
     /// Requests to record at most.
     pub requests: Option<u64>,
-    /// How long to wait, after the end, for what is not complete by then.
+    /// Limits how long to wait, after the end, for incomplete requests.
     pub patience: Duration,
 }
 
@@ -44,7 +43,7 @@ impl Default for RecordOptions {
     }
 }
 
-/// How far a recording is.
+/// Reports the progress of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordProgress {
     /// Since its beginning.
@@ -55,11 +54,11 @@ pub struct RecordProgress {
     pub outstanding: usize,
     /// Events lost.
     pub lost: u64,
-    /// Whether as many requests have been recorded as were wanted.
+    /// Is true if as many requests have been recorded as were wanted.
     pub full: bool,
 }
 
-/// What a recording has seen.
+/// Summarises a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordSummary {
     /// Requests and what was special about them.
@@ -76,9 +75,9 @@ pub struct RecordSummary {
     pub span: Nanos,
     /// Sum of the known latencies, nanoseconds.
     pub latency_sum: u128,
-    /// How many they are.
+    /// Counts the known latencies.
     pub latencies: u64,
-    /// How long it took.
+    /// Holds the duration of the recording.
     pub elapsed: Duration,
 }
 
@@ -116,7 +115,7 @@ impl TraceRecorder {
         let layout = PageLayout::parse(&instance.page_header()?)?;
         instance.expect_pages(layout.page_bytes);
         let (issued, asked) = device.event_devs();
-        // What completes first: a request that begins before its completion can be seen would stay
+        // Completions are enabled first: a request that begins before its completion can be seen would stay
         // incomplete.
         let events: &[(&'static str, RequestStep, &[u32])] = match (options.at, device.has_requests()) {
             (RecordedMoments::Issue, _) => &[
@@ -141,6 +140,7 @@ impl TraceRecorder {
         }
         let merge = EventMerge::new(PageParser::new(layout), EventLayouts::new(&layouts)?, instance.cpus());
         let now = Instant::now();
+        // All events are enabled by now, so none of a pair is missed.
         instance.switch(true)?;
         Ok(Self {
             instance,
@@ -180,10 +180,11 @@ impl TraceRecorder {
             full = if self.pairing.is_full() { full.or_else(|| Some(Instant::now())) } else { None };
         }
         self.pairing.close(self.instance.now());
+        // Only beginnings end here: completions of the requests in flight still count.
         self.instance.disable(self.begins)?;
         let stopped = Instant::now();
         loop {
-            // At least once: what has happened until now is still in the buffers.
+            // At least one more poll, since the latest events are still in the buffers.
             std::thread::sleep(POLL);
             self.poll(false, sink)?;
             self.pairing.cut_surplus();
@@ -223,8 +224,8 @@ impl TraceRecorder {
         all: bool,
         sink: &mut dyn FnMut(&[RecordedRequest]) -> io::Result<()>,
     ) -> Result<(), RecordError> {
-        // Events are taken up to a moment before losses were looked at, so that a loss is known
-        // before they are paired.
+        // Events are taken up to a moment before the losses are read, so a loss is known before its events are
+        // paired.
         let bound = if all { u64::MAX } else { self.instance.now() };
         let losses = self.instance.losses()?;
         if losses != self.losses {

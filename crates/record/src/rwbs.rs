@@ -1,7 +1,7 @@
 //! The letters by which the kernel's block events say what is asked (`blk_fill_rwbs` in
 //! `block/blk-core.c` and `kernel/trace/blktrace.c`).
 
-/// What a request does, as far as the letters tell.
+/// Names the operation of a request, as far as the letters tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestKind {
     /// `R`
@@ -24,7 +24,7 @@ pub enum RequestKind {
 pub struct RwbsFlags {
     /// A leading `F`: what was completed before must be durable before this begins.
     pub preflush: bool,
-    /// What is done.
+    /// Names the operation.
     pub kind: RequestKind,
     /// An `F` behind the operation: durable when complete.
     pub fua: bool,
@@ -40,7 +40,7 @@ impl RwbsFlags {
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
         let (preflush, rest) = match text {
-            // `FF` is the flush itself, unless an operation stands between.
+            // `FF` is the flush itself, unless an operation stands between the letters.
             [b'F', b'F', rest @ ..] => return Some(Self::flush(rest)),
             [b'F'] => return Some(Self::flush(&[])),
             [b'F', rest @ ..] => (true, rest),
@@ -57,6 +57,7 @@ impl RwbsFlags {
         if !flags.iter().all(u8::is_ascii_alphabetic) {
             return None;
         }
+        // A read can carry the letter as well, but only writes are FUA in a trace.
         let fua = flags.contains(&b'F') && kind != RequestKind::Read;
         Some(Self { preflush, kind, fua, secure: kind == RequestKind::Discard && flags.first() == Some(&b'E') })
     }

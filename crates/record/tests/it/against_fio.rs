@@ -1,5 +1,6 @@
-//! What fio says that it did (`write_iolog`) is what is recorded: count, sizes, offsets, kinds and
-//! flushes. Needs root, tracefs, loop devices and fio.
+//! Compares recordings with fio's own log (`write_iolog`): count, sizes, offsets, kinds and flushes. Needs root,
+//! tracefs, loop
+//! devices and fio.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use crate::machine::{Loop, alone, record, skip, tool};
 /// Kind, offset and length.
 type Asked = (Op, u64, u64);
 
-/// What an I/O log of fio holds, in its order.
+/// Reads the requests of an I/O log of fio, in its order.
 fn logged(log: &Path) -> Vec<Asked> {
     let mut trace = destage_trace::open(log, &OpenOptions::default()).unwrap();
     let (mut all, mut batch) = (vec![], vec![]);
@@ -75,7 +76,7 @@ fn fio_summary(test: &str, at: RecordedMoments, set_up: impl FnOnce(&Loop), jobs
     Some((shapes(&all), logs, summary))
 }
 
-/// Whether fio has an engine: `fio --enghelp=NAME` succeeds even for one that it lacks.
+/// Returns true if fio has an engine. `fio --enghelp=NAME` succeeds even for one that it lacks.
 fn has_engine(test: &str, engine: &str) -> bool {
     let engines = tool("fio", &["--enghelp"]).unwrap_or_default();
     let has = engines.lines().any(|line| line.trim() == engine);

@@ -1,4 +1,4 @@
-//! What is done to a loop device is what is recorded. Needs root, tracefs and loop devices.
+//! Compares recordings with the requests that were made of a loop device. Needs root, tracefs and loop devices.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -39,7 +39,7 @@ fn shapes(all: &[RecordedRequest]) -> Vec<Shape> {
     all.iter().map(|RecordedRequest { request: r, .. }| (r.op, r.fua, r.offset, r.len)).collect()
 }
 
-/// What holds for every recording without losses.
+/// Checks what holds for every recording without losses.
 fn is_plausible(all: &[RecordedRequest]) {
     assert!(all.iter().zip(all.iter().skip(1)).all(|(a, b)| a.request.time <= b.request.time), "times ascend");
     assert_eq!(all[0].request.time.0, 0);

@@ -35,7 +35,7 @@ impl Story {
         self.then(RequestStep::Complete, letters, sector, sectors)
     }
 
-    /// What has left so far: letter, sector, latency.
+    /// Returns the requests that have left so far: kind, sector, latency.
     fn told(&self) -> Vec<(Op, u64, Option<u64>)> {
         self.out.iter().map(|r| (r.request.op, r.request.offset / 512, r.latency.map(|l| l.0))).collect()
     }

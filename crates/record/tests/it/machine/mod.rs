@@ -1,5 +1,5 @@
-//! What the tests need of the machine: a loop device over a file, tools, root; or the reason why it
-//! is not there.
+//! Sets up what the tests need of the machine: a loop device over a file, tools, root. Reports the reason if it
+//! cannot.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -27,7 +27,7 @@ pub fn tool(name: &str, args: &[&str]) -> Result<String, String> {
 pub struct Loop {
     /// The device.
     pub path: PathBuf,
-    /// Where the file lies, and room for others.
+    /// Holds the folder of the file, with room for others.
     pub folder: tempfile::TempDir,
     /// While it is locked udev does not read from the device whenever somebody has closed it.
     lock: Option<File>,
