@@ -26,7 +26,7 @@ record! {
 }
 
 record! {
-    /// What the two best show over half of the requests, each half begun by a warm-up.
+    /// Compares the two best over half of the requests. Each half begins with a warm-up.
     pub struct HalfTrace {
         best: Option<f64> ["unit"] "what is advised",
         runner_up: Option<f64> ["unit"] "the runner-up",
@@ -35,7 +35,7 @@ record! {
 }
 
 record! {
-    /// What makes the run of what is advised say less than it seems to.
+    /// Describes a reason to trust the advice less.
     pub struct AdviceDoubt {
         severity: String ["-"] "void, weak or note",
         kind: String ["-"] "the kind; see docs/findings.md",
@@ -45,7 +45,7 @@ record! {
 }
 
 record! {
-    /// What was not searched.
+    /// Names a policy that was not searched, and why.
     pub struct OmittedSearch {
         policy: String ["-"] "the policy",
         why: String ["-"] "why",
@@ -94,7 +94,7 @@ record! {
     }
 }
 
-/// What was considered.
+/// Describes the searched policies and sizes, for the advice.
 pub(crate) struct ConsideredRuns<'a> {
     pub(crate) trace: String,
     pub(crate) requests: u64,
@@ -106,7 +106,7 @@ pub(crate) struct ConsideredRuns<'a> {
     pub(crate) changed: Option<String>,
 }
 
-/// How much more this costs than that, as a share.
+/// Returns how much more one costs than the other, as a share; none if the other costs nothing.
 fn share(more: f64, than: f64) -> Option<f64> {
     (than != 0.0).then(|| (more - than) / than.abs())
 }
@@ -138,6 +138,7 @@ impl TraceAdvice {
         });
         let at = |size: Option<usize>| outcome.tried.iter().filter(move |tried| tried.size == size);
         let by_size = (0..sizes.len()).filter_map(|size| {
+            // At the chosen size the choice is listed, which may cost up to 1 % more than the best there.
             if winner.size == Some(size) {
                 return Some(of(winner));
             }
@@ -146,6 +147,7 @@ impl TraceAdvice {
         });
         let mut rivals: Vec<_> = at(winner.size).filter_map(|tried| Some((tried, tried.cost?))).collect();
         rivals.sort_by(|a, b| a.1.total_cmp(&b.1));
+        // Ties are those that chance cannot tell apart, by the rule that the ranking of reports uses as well.
         rivals.truncate(judge.tied(rivals.iter().map(|(tried, cost)| (&tried.run, *cost))));
         let ties = rivals.iter().map(|(tried, _)| *tried).filter(|tried| tried.policy != winner.policy).map(of);
         let halves: Vec<HalfTrace> =
@@ -169,6 +171,7 @@ impl TraceAdvice {
             runner_up: outcome.runner_up.map(|index| of(&outcome.tried[index])),
             simplest: outcome.simplest.map(|index| of(&outcome.tried[index])),
             ties: ties.collect(),
+            // A choice that holds nothing lies in neither place.
             place: considered.place.word().filter(|_| winner.size.is_some()).map(str::to_owned),
             elsewhere,
             bare: at(None).next().map(of),
@@ -201,6 +204,7 @@ impl TraceAdvice {
 }
 
 fn half(judge: RunJudge, best: Option<f64>, runner_up: Option<f64>) -> HalfTrace {
+    // The loss is against the better of the two over this half.
     let lost = best.and_then(|best| share(best, runner_up.map_or(best, |other| other.min(best))));
     HalfTrace { best: best.map(|cost| judge.value(cost)), runner_up: runner_up.map(|cost| judge.value(cost)), lost }
 }
@@ -216,10 +220,12 @@ struct AdviceTrust<'a> {
 impl AdviceTrust<'_> {
     /// Returns high if either half alone would have led to the same choice, or to one that is as good, and nothing was found; of
     /// what was compared with nothing that is not known. Warnings are counted: each is a way in which figures may be wrong.
+    // An unknown loss counts as an infinite one: nothing speaks for such a choice.
     fn confidence(&self) -> &'static str {
         let lost = self.halves.iter().map(|half| half.lost.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
         let of = |gravity| self.findings.iter().filter(|found| found.severity == gravity).count();
         let weak = of(WarningGravity::Weak);
+        // One invalid figure is enough for low confidence, and so are three weak ones together.
         if of(WarningGravity::Void) > 0 || weak >= MANY_WEAK || lost > LOST[1] || !self.has_tail {
             "low"
         } else if weak > 0 || self.halves.is_empty() || lost > LOST[0] {

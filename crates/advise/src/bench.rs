@@ -36,9 +36,9 @@ pub(crate) struct SimulationBench<'a> {
     /// In bytes, ascending.
     pub(crate) sizes: Vec<u64>,
     pub(crate) watch: &'a dyn AdviceWatch,
-    /// Who simulates, unless that is done here.
+    /// Runs simulations elsewhere; none if they run here.
     pub(crate) on: Option<&'a dyn RemoteRunner>,
-    /// What all requests touch, once that is known and if it decides how large devices are.
+    /// Holds the pages that all requests touch, once they are known and if they decide how large devices are.
     pub(crate) extent: Cell<Option<TouchedExtent>>,
     /// Once there is a run that tells.
     pub(crate) judge: Cell<Option<RunJudge>>,
@@ -54,16 +54,20 @@ impl SimulationBench<'_> {
         let mut settings = self.settings.clone();
         settings.flag(POLICY.name(), policies.to_vec())?;
         settings.flag(CACHE.name(), sizes.iter().map(u64::to_string).collect())?;
+        // A stretch begins with an empty buffer, whose misses would count against large sizes.
         if part != SearchedRequests::Whole {
             settings.flag(keys::host::WARMUP.name(), vec![WARMUP.to_owned()])?;
         }
         Ok(settings)
     }
 
-    /// Whether a policy can be run at these sizes, as far as that is known without the trace.
+    /// Checks that a policy can be run at these sizes, as far as that is known without the trace.
+    ///
+    /// # Errors
+    /// If the settings, or the policy at one of the sizes, are wrong.
     pub(crate) fn check(&self, policy: &str, sizes: &[u64]) -> Result<(), AdviseError> {
         let settings = self.settings(&[policy.to_owned()], sizes, SearchedRequests::Whole)?;
-        // That of an array checks itself.
+        // Building an array's experiment checks it.
         if let DescribedSimulation::Buffers(experiment) = simulation(&settings, self.requests)? {
             experiment.check()?;
         }
@@ -87,6 +91,7 @@ impl SimulationBench<'_> {
             Some(other) => self.elsewhere(other, &settings, &requests, policies)?,
             None => self.here(&settings, &requests, part)?,
         };
+        // The first run tells what the objective is by default: responses with a device, hits without.
         if let Some(run) = runs.first()
             && self.judge.get().is_none()
         {
@@ -105,6 +110,7 @@ impl SimulationBench<'_> {
     ) -> Result<Vec<ReportRun>, AdviseError> {
         let group = |policy: &String| {
             let mut settings = settings.clone();
+            // A group has one policy, so that as many workers as there are policies share the work.
             settings.flag(POLICY.name(), vec![policy.clone()])?;
             Ok(SweepGroup::whole(&settings, requests, &requests.name())?)
         };
@@ -135,7 +141,7 @@ impl SimulationBench<'_> {
         let progress = |progress| self.watch.show(progress);
         let mut simulation = simulation(settings, requests)?;
         if part == SearchedRequests::Whole {
-            // What all requests touch is looked at once.
+            // The whole trace is read for its extent once, and not for each round.
             if self.extent.get().is_none() {
                 self.extent.set(match &simulation {
                     DescribedSimulation::Buffers(experiment) => {
@@ -147,6 +153,7 @@ impl SimulationBench<'_> {
                 });
             }
             if let Some(extent) = self.extent.get() {
+                // All rounds have devices of one size, or their costs would not compare.
                 simulation.replay_mut().capacity = DeviceCapacity::Of(extent);
             }
         }
@@ -176,11 +183,12 @@ impl search::RunSupplier for SimulationBench<'_> {
     ) -> Result<Vec<ReportRun>, AdviseError> {
         let mut sizes: Vec<u64> = sizes.iter().map(|&size| self.sizes[size]).collect();
         if sizes.is_empty() {
-            // The settings demand some, also of what has none.
+            // The settings demand a size even of a policy that has none.
             sizes.extend(self.sizes.last());
         }
         let all: Vec<String> = policies.iter().cloned().chain(bare.map(str::to_owned)).collect();
         let runs = self.simulate(part, &all, &sizes)?;
+        // Costs are matched to policies and sizes by position, so a missing run would shift all after it.
         if runs.len() != policies.len() * sizes.len() + usize::from(bare.is_some()) {
             return Err(AdviseError::Asked(
                 "one policy at one size is to be one run: give one order of service, and policies that hold something"
@@ -235,7 +243,10 @@ pub(crate) fn refuse(settings: &ScenarioSettings) -> Result<(), AdviseError> {
     }
 }
 
-/// What the requests are read with.
+/// Returns the threads and the memory with which the requests are read.
+///
+/// # Errors
+/// If the settings of either are wrong.
 pub(crate) fn resources(settings: &ScenarioSettings) -> Result<RunResources<'static>, AdviseError> {
     Ok(sim::resources(settings)?)
 }

@@ -1,4 +1,4 @@
-//! Which policies can be advised, and from which of the sizes on.
+//! Lists the policies that can be advised, and the sizes from which on they fit.
 
 use destage_cache::{CacheMedium, host_caches, host_caches_of};
 use destage_plan::PolicySpec;
@@ -20,7 +20,7 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// What can be advised.
+/// Lists what can be advised.
 pub(crate) struct AdviceCandidates {
     pub(crate) policies: Vec<String>,
     /// Names what holds nothing, and is a candidate without a size.
@@ -74,9 +74,11 @@ pub(crate) fn named(
     };
     let bare = all.iter().find(|(_, sized)| !sized).map(|(name, _)| (*name).to_owned());
     let sized = all.into_iter().filter(|(_, sized)| *sized).map(|(name, _)| name.to_owned());
+    // Every layer around every policy is a candidate from the first round: a layer can turn the worst into the
+    // best.
     let every = || sized.flat_map(|policy| std::iter::once(policy.clone()).chain(layered(&policy))).collect();
     let mut policies: Vec<String> = given.unwrap_or_else(every);
-    // It is a candidate anyhow, and has no sizes.
+    // It is a candidate in any case, and has no sizes.
     policies.retain(|policy| Some(policy) != bare.as_ref());
     Ok(AdviceCandidates { policies, bare, left_out: Vec::new() })
 }
@@ -115,6 +117,7 @@ impl AdviceCandidates {
         for policy in std::mem::take(&mut self.policies) {
             let fits = (0..=last).find(|&size| bench.check(&policy, &sizes[size..]).is_ok());
             match fits {
+                // A policy that needs more than the median size would cost half of the sizes for all others.
                 Some(size) if 2 * size <= last => {
                     floor = floor.max(size);
                     kept.push(policy);
@@ -133,11 +136,12 @@ impl AdviceCandidates {
             return Err(AdviseError::Asked(format!("no policy can be advised: {why}")));
         }
         self.policies = kept;
+        // All policies are compared at the same sizes.
         sizes.drain(..floor);
         Ok(())
     }
 
-    /// What the search goes through.
+    /// Returns the space that the search goes through.
     pub(crate) fn space(&self, sizes: usize, requests: u64) -> SearchSpace {
         SearchSpace { policies: self.policies.clone(), bare: self.bare.clone(), sizes, requests }
     }

@@ -26,7 +26,7 @@ pub enum AdviseError {
     /// The same.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// What is asked cannot be answered; the text says what would be right.
+    /// Tells that the question has no answer; the text says what would be right.
     #[error("{0}")]
     Asked(String),
     /// Somebody else who was to simulate did not.

@@ -1,7 +1,8 @@
-//! Which policy, and how large, for a trace: what `destage advise` answers.
+//! Advises a policy and a size for a trace, as `destage advise` does.
 //!
-//! [`advise`] looks at the trace for the sizes that are worth considering, has [`mod@search`] go through policies and sizes
-//! with far fewer runs than there are pairs of them, and tells what it found with what that rests on.
+//! [`advise`] looks at the trace for the sizes that are worth considering. It has [`mod@search`] go through
+//! policies and sizes
+//! with far fewer runs than there are pairs of them, and reports the result with its evidence.
 
 mod advice;
 mod bench;
@@ -45,7 +46,7 @@ const NVRAM_BUDGET: &str = "--nvram-budget";
 /// Names the SSD where none is given: a drive that can be bought, and that is fitted to the trace.
 const DRIVE: &str = "pm9a3";
 
-/// What is simulated now.
+/// Describes the present round of simulations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdviceStage {
     /// Of which requests.
@@ -56,7 +57,7 @@ pub struct AdviceStage {
     pub sizes: usize,
 }
 
-/// Who hears how far it is.
+/// Hears of the progress.
 pub trait AdviceWatch: Sync {
     /// This is what comes now.
     fn begin(&self, stage: AdviceStage);
@@ -67,11 +68,11 @@ pub trait AdviceWatch: Sync {
 /// Advice with the runs that it rests on.
 #[derive(Clone, Debug)]
 pub struct AdvisedRuns {
-    /// What is advised.
+    /// Holds the advice.
     pub advice: TraceAdvice,
     /// Every run over all requests, which are those of `destage sim`.
     pub runs: Vec<ReportRun>,
-    /// What they were judged by.
+    /// Judged the runs.
     pub judge: RunJudge,
 }
 
@@ -127,6 +128,7 @@ pub fn advise(
     watch: &dyn AdviceWatch,
 ) -> Result<AdvisedRuns, AdviseError> {
     bench::refuse(&settings)?;
+    // Every round reads the trace again, and holding it in memory would limit its length.
     if !requests.can_be_read_again() {
         return Err(AdviseError::Asked(format!(
             "{}: is read several times, and a pipe can be read only once: give a file",
@@ -138,10 +140,11 @@ pub fn advise(
     let resources = bench::resources(&settings)?;
     watch.begin(AdviceStage { part: SearchedRequests::Whole, policies: 0, sizes: 0 });
     destage_scenario::count(&settings, &mut requests, &mut |_, _| ())?;
-    // Caches of the host demand a size, which there is none of yet.
+    // Host caches demand a size, and none is known yet.
     let mut unsized_yet = settings.clone();
     unsized_yet.flag(CACHE.name(), vec!["auto".to_owned()])?;
     let looked = simulation(&unsized_yet, &requests.before_sizes())?;
+    // One pass of LRU at all sizes tells which sizes are worth considering.
     let found = curve::lru(&looked.scope(), resources, &mut || requests.open(0), &|progress| watch.show(progress))?;
     let count = found.input.trace_requests / u64::from(requests.repeat());
     let places = places(&looked, budgets)?;
@@ -160,7 +163,7 @@ pub fn advise(
     for &place in places {
         let mut candidates = candidates::named(&bench.settings, &looked, place)?;
         if candidates.policies.is_empty() && place != CachePlace::Only {
-            // Those that are named are all in the other place.
+            // The policies that the user named are all in the other place.
             continue;
         }
         let (budget, option) =
@@ -179,6 +182,8 @@ pub fn advise(
         match search_all(&mut bench, &searches) {
             Ok(outcomes) => break outcomes,
             Err(SearchError::Bench(error)) => return Err(error),
+            // Where no run keeps up, a host that waits still shows which policy serves more. The change is named in
+            // the advice.
             Err(SearchError::NoResult) if changed.is_none() && !HOST.is_given(&bench.settings) => {
                 bench.settings.flag(HOST.name(), vec![INSTEAD.to_owned()])?;
                 changed = Some(format!(
@@ -204,6 +209,7 @@ pub fn advise(
             left_out.extend(search.space.policies.into_iter().map(|policy| LeftOut { policy, why: why.to_owned() }));
         }
     }
+    // The device's answer comes first, and the NVRAM's must cost less by more than 1 %.
     if let [(_, one), (_, other)] = &found_in[..]
         && costs_less(other, one)
     {
@@ -223,7 +229,7 @@ pub fn advise(
         changed,
     };
     let advice = TraceAdvice::new(judge, &outcome, considered, elsewhere.as_ref());
-    // What holds nothing is the same in both places.
+    // What holds nothing was simulated for both places, and is listed once.
     let others = elsewhere.into_iter().flat_map(|(_, outcome)| outcome.tried).filter(|tried| tried.size.is_some());
     let runs = outcome.tried.into_iter().chain(others).map(|tried| tried.run).collect();
     Ok(AdvisedRuns { advice, runs, judge })

@@ -1,8 +1,10 @@
-//! The search for the best policy and the least size that does as well as the largest: many policies on a short stretch
-//! of the trace, some on all of it at one size, and few at several.
+//! Searches for the best policy, and the least size that does as well as the largest.
 //!
-//! It simulates nothing itself and knows nothing of traces: what it asks for is a [`RunSupplier`]'s to bring, and its decisions
-//! depend on the costs alone, so that the same costs give the same advice.
+//! Many policies run on a short stretch of the trace, some on all of it at one size, and few at several. The search
+//! simulates
+//! nothing itself and knows nothing of traces: a [`RunSupplier`] brings its runs. Its decisions depend on the costs
+//! alone, so
+//! that the same costs give the same advice.
 
 /// The stretch of the first round: one part in so many of the requests, unless that is too few of them.
 const STRETCH: u64 = 10;
@@ -15,7 +17,7 @@ const LEFT: [usize; 2] = [18, 4];
 /// Bounds, as a share, how much more may be paid for what counts as good as the best.
 pub const AS_GOOD: f64 = 0.01;
 
-/// Which requests are simulated.
+/// Selects the requests that are simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchedRequests {
     /// All of them.
@@ -71,7 +73,7 @@ pub struct PolicyComplexity {
     pub changes: usize,
     /// Gives the year in which it was published.
     pub year: u16,
-    /// Its place among those of a year.
+    /// Holds the policy's place among those of its year.
     pub place: usize,
 }
 
@@ -82,13 +84,13 @@ pub struct TriedRun<R> {
     pub policy: String,
     /// Gives the index of the size; none of what holds nothing.
     pub size: Option<usize>,
-    /// What it costs.
+    /// Holds the cost; none if the run is no result.
     pub cost: Option<f64>,
     /// The run.
     pub run: R,
 }
 
-/// What was found.
+/// Holds the result of a search.
 #[derive(Clone, Debug)]
 pub struct SearchOutcome<R> {
     /// Every run over all requests.
@@ -122,16 +124,16 @@ impl<E> From<E> for SearchError<E> {
     }
 }
 
-/// What is searched through.
+/// Describes the policies, sizes and requests of a search.
 #[derive(Clone, Debug)]
 pub struct SearchSpace {
     /// Policies, each in every layer: what is bad alone can be the best within one.
     pub policies: Vec<String>,
     /// Holds what holds nothing and has no size, if that can be simulated.
     pub bare: Option<String>,
-    /// How many sizes there are, in ascending order; at least one.
+    /// Counts the sizes, in ascending order; at least one.
     pub sizes: usize,
-    /// How many requests there are.
+    /// Counts the requests.
     pub requests: u64,
 }
 
@@ -160,12 +162,14 @@ pub fn search<B: RunSupplier>(
     let last = space.sizes - 1;
     let thirds = distinct([last / 3, last * 2 / 3, last]);
     if let Some(stretch) = stretch(space.requests)
+        // With few policies a round over a stretch costs more than it saves.
         && policies.len() > LEFT[0]
     {
         policies = search.leave(stretch, &policies, &distinct([last * 2 / 3, last]), LEFT[0])?;
     }
-    // Over a stretch the mean of what is rare is a matter of chance: who is best is seen over all requests, at the largest
-    // size at which something has to leave.
+    // Over a stretch, rare events are a matter of chance, so the best are chosen over all requests. The largest
+    // size at which
+    // pages have to leave shows most of a policy.
     for &size in thirds.iter().rev() {
         search.whole(&policies, &[size])?;
         if search.tells(size) {
@@ -178,7 +182,7 @@ pub fn search<B: RunSupplier>(
         search.whole(&policies, &rest)?;
     }
     while let Some(size) = search.smallest()? {
-        // Who was not compared at this size, and may be better there than at those at which it was.
+        // Policies that were not compared at this size may be better there than where they were.
         let known = |policy: &String| search.at(size).any(|tried| tried.policy == *policy);
         let others: Vec<_> = policies.iter().filter(|policy| !known(policy)).cloned().collect();
         if others.is_empty() {
@@ -210,6 +214,7 @@ fn distinct(ascending: impl Into<Vec<usize>>) -> Vec<usize> {
 
 /// The stretch, in the middle; none where it would be nearly all.
 fn stretch(requests: u64) -> Option<SearchedRequests> {
+    // The middle of the trace stands for it: its ends may be a start-up and a shutdown.
     let length = (requests / STRETCH).max(SHORTEST);
     (length < requests / NEARLY_ALL)
         .then(|| SearchedRequests::Stretch { first: (requests - length) / 2, requests: length })
@@ -244,7 +249,7 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
         for (first, requests) in [(0, half), (half, self.requests - half)] {
             let runs = self.run(SearchedRequests::Stretch { first, requests }, &sized, &size, bare.as_deref())?;
             let mut costs = [0, 1].map(|index| runs.get(index).and_then(|run| self.bench.cost(run)));
-            // What holds nothing comes last.
+            // The run of what holds nothing comes last.
             if pair[0].1.is_none() {
                 costs.reverse();
             }
@@ -262,11 +267,13 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
         left: usize,
     ) -> Result<Vec<String>, SearchError<B::Error>> {
         let runs = self.run(part, policies, sizes, None)?;
+        // A run in which nothing had to leave ranks policies by chance.
         let costs: Vec<_> = runs.iter().map(|run| self.bench.cost(run).filter(|_| self.bench.tells(run))).collect();
         let costs: Vec<&[Option<f64>]> = costs.chunks(sizes.len()).collect();
         let kinds: Vec<usize> = policies.iter().map(|policy| self.bench.kind(policy)).collect();
         let best_first = |(size, kind): (usize, usize)| {
             let of_kind = costs.iter().enumerate().filter(|&(i, _)| kinds[i] == kind);
+            // Ties are broken by the order of the policies, so that the same costs give the same advice.
             let mut order: Vec<_> = of_kind.filter_map(|(i, costs)| Some((costs[size]?, i))).collect();
             order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             order.into_iter().map(|(_, policy)| policy).collect::<Vec<_>>()
@@ -276,7 +283,9 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
         let orders: Vec<_> = large_first.flat_map(|size| each.clone().map(move |kind| (size, kind))).collect();
         let orders: Vec<_> = orders.into_iter().map(best_first).collect();
         let mut chosen: Vec<usize> = Vec::new();
-        // The best of each kind at each of the sizes, the second best, ...
+        // The best of each kind at each size, then the second best: policies by page and by block suffer
+        // differently from a short
+        // stretch.
         for place in 0..policies.len() {
             for order in &orders {
                 if let Some(&policy) = order.get(place)
@@ -287,7 +296,7 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
                 }
             }
         }
-        // What is as good as the best, and simpler, goes on whatever its place.
+        // A simpler policy that is as good as the best goes on whatever its place, since it would be advised.
         let at_largest = || costs.iter().enumerate().filter_map(|(i, costs)| Some((i, (*costs.last()?)?)));
         if let Some(least) = at_largest().map(|(_, cost)| cost).min_by(f64::total_cmp) {
             let as_good = at_largest().filter(|&(_, cost)| is_as_good(cost, least)).map(|(i, _)| i);
@@ -298,7 +307,7 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
             if runs.iter().all(|run| self.bench.cost(run).is_none()) && !self.is_result_without(part)? {
                 return Err(SearchError::NoResult);
             }
-            // Nothing tells them apart.
+            // Nothing tells the policies apart.
             chosen.extend(0..left);
         }
         chosen.sort_unstable();
@@ -314,6 +323,7 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
 
     /// Tries over all requests, the first time with what holds nothing, since the trace is read once for all.
     fn whole(&mut self, policies: &[String], sizes: &[usize]) -> Result<(), B::Error> {
+        // What holds nothing goes along with the first pass, since the trace is read once for all runs.
         let bare = self.bare.take();
         let runs = self.run(SearchedRequests::Whole, policies, sizes, bare.as_deref())?;
         let pairs = policies.iter().flat_map(|policy| sizes.iter().map(move |&size| (policy.clone(), Some(size))));
@@ -324,7 +334,7 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
         Ok(())
     }
 
-    /// What was tried over all requests at a size.
+    /// Returns the runs over all requests at a size.
     fn at(&self, size: usize) -> impl Iterator<Item = &TriedRun<B::Run>> {
         self.tried.iter().filter(move |tried| tried.size == Some(size))
     }
@@ -341,6 +351,7 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
         let mut costs: Vec<_> = costs.collect();
         costs.sort_by(|a, b| a.0.total_cmp(&b.0));
         let Some(&(least, _)) = costs.first() else {
+            // What holds nothing may still be a result, and the policies get their chance at other sizes.
             return if self.tried.iter().any(|tried| tried.cost.is_some()) {
                 Ok(self.at(size).take(left).map(|tried| tried.policy.clone()).collect())
             } else {
@@ -402,16 +413,17 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
             let tried = || self.tried.iter().filter_map(|tried| tried.size);
             let lower = tried().filter(|&size| size < upper).max();
             let mut sizes = Vec::new();
+            // Halving assumes that a larger size is seldom worse; the gap above is tried as well for where it is.
             sizes.extend(middle(lower.map_or(0, |lower| lower + 1)..upper));
             if own == upper {
-                // Where larger does worse the best may lie above.
+                // Where a larger size does worse, the best may lie above.
                 let above = tried().filter(|&size| size > upper).min();
                 sizes.extend(above.and_then(|above| middle(upper + 1..above)));
             }
             if sizes.is_empty() {
                 return Ok(Some(upper));
             }
-            // Who is best at either end is best between.
+            // A policy that is best at either end is taken for the best between.
             let mut finalists: Vec<String> = Vec::new();
             for size in [upper, lower.unwrap_or(upper)] {
                 let best = self.least(|tried| tried.size == Some(size) && !finalists.contains(&tried.policy));

@@ -42,7 +42,7 @@ pub(crate) fn considered(
     let page = found.footprint.page_bytes;
     let wrong = |right: String| AdviseError::Asked(format!("{option}: {right}"));
     let largest = if let Some(size) = budget {
-        // More than is touched nothing can hold.
+        // A cache cannot hold more than the trace touches.
         (chosen(&[CacheSize::One(size)], page, Some(found)).map_err(wrong)?[0] / page).min(found.footprint.pages)
     } else {
         let knee = found.knee().ok_or_else(|| {
@@ -54,12 +54,14 @@ pub(crate) fn considered(
         return Err(wrong(format!("a size of at least two pages of {page} B")));
     }
     let [smallest, largest] = [(largest / SPAN).max(1), largest].map(|pages| RelativeSize::Bytes(pages * page));
+    // Sizes grow by a constant factor, since hits change with the ratio of sizes rather than with their difference.
     let mut sizes = chosen(&[CacheSize::Range(smallest, largest, SIZES)], page, Some(found)).map_err(wrong)?;
     if let [rest @ .., _] = &mut sizes[..] {
         for size in rest {
             *size = few_digits(*size / page) * page;
         }
     }
+    // Rounding to few digits makes small sizes equal.
     sizes.dedup();
     Ok(sizes)
 }
