@@ -1,4 +1,4 @@
-//! What arrays that are served are made from: their descriptions, and md's superblocks on members that are adopted.
+//! Checks the inputs from which served arrays are made: descriptions, and md's superblocks on adopted members.
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ pub(crate) fn description(bytes: &[u8]) {
         Ok(read) => read,
         Err(error) => return assert!(error.to_string().contains("array.toml"), "{error}"),
     };
+    // Writing a description must not lose a setting, or the next start would open another array.
     let again = ArrayDescription::parse(&read.text(), path).expect("what was written is a description");
     assert_eq!(again.text(), read.text(), "it is written in one way");
     match (read.described(Path::new("folder")), again.described(Path::new("folder"))) {
@@ -26,8 +27,9 @@ pub(crate) fn description(bytes: &[u8]) {
     }
 }
 
-/// How many members there are; for each where its superblock is and what that says. With the right magic, place and sum
-/// it is refused or adopted; with another byte changed it is not adopted.
+/// Takes the number of members, and for each the place and content of its superblock.
+///
+/// With the right magic, place and sum it is refused or adopted. With another byte changed it is not adopted.
 pub(crate) fn superblocks(bytes: &[u8]) {
     let mut input = Bytes::new(bytes);
     let (count, changed) = (1 + usize::from(input.u8()) % 4, usize::from(input.u8()));
@@ -36,6 +38,7 @@ pub(crate) fn superblocks(bytes: &[u8]) {
             let at = if input.u8() & 1 == 0 { 4096 } else { 0 };
             let mut bytes = vec![0; MdArray::BEGINNING];
             bytes[at..at + SAID].fill_with(|| input.u8());
+            // Without the right sum nearly every input would be refused before its fields are looked at.
             seal(&mut bytes[at..], at as u64);
             (PathBuf::from(format!("member{member}")), bytes)
         })
@@ -52,7 +55,7 @@ pub(crate) fn superblocks(bytes: &[u8]) {
     }
     let (_, last) = &mut members[count - 1];
     let at = if u32::from_le_bytes(last[4096..4100].try_into().expect("four bytes")) == MAGIC { 4096 } else { 0 };
-    // In front of the table, whose length may be 0.
+    // The changed byte lies before the table of roles, whose length may be 0.
     last[at + changed] ^= 1 << (changed % 8);
     assert!(!matches!(MdArray::of(&members), Ok(Some(_))), "byte {changed} of a superblock was changed");
 }

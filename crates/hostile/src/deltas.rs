@@ -21,6 +21,7 @@ pub(crate) fn check(bytes: &[u8]) {
         kernels.decode(&base, delta, &mut page).map(|()| page)
     };
     let result = decoded(DeltaKernels::best(), delta);
+    // An array may be served on another processor than the one that wrote it.
     for kernels in DeltaKernels::all_available() {
         assert_eq!(decoded(kernels, delta), result, "{}", kernels.name());
     }
@@ -33,6 +34,7 @@ pub(crate) fn check(bytes: &[u8]) {
     };
     let of = |codec: DeltaCodec| delta.len() < len && delta[0] == codec.number();
     let shortest = encoded_len(&base, &page);
+    // A bitmap delta has one encoding, so what is accepted cannot be longer than the shortest.
     assert!(of(DeltaCodec::Lz4) || shortest <= delta.len(), "what is read is not written longer");
     let mut again = vec![0; len];
     for kernels in DeltaKernels::all_available() {

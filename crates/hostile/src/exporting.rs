@@ -34,12 +34,13 @@ pub(crate) fn check(bytes: &[u8]) {
         (0..bytes.u8() % 4).map(|_| char::from(bytes.u8()).to_string().repeat(usize::from(bytes.u8() & 3))).collect();
     let mut requests = bytes.requests(MOST);
     for request in &mut requests {
+        // Lengths are cut, since a record per page of an exabyte would fill the disk; longest ones stay, to be
+        // refused.
         if request.len < REFUSED_BYTES {
             request.len = request.len.min(MOST_BYTES);
         }
         request.volume %= MOST_VOLUMES;
-        // fio's log begins a microsecond late; what comes at the end of time itself cannot be read
-        // from it.
+        // fio's log begins a microsecond late, and times at the end of the range cannot be read from it.
         request.time.0 /= 2;
     }
     let mut exporter =
@@ -55,14 +56,14 @@ pub(crate) fn check(bytes: &[u8]) {
     assert_eq!(report.written + report.left_out.iter().sum::<u64>(), report.read, "{report:?}");
     assert!(report.records >= report.written, "{report:?}");
     let records = read(spec.id(), &written).len() as u64;
+    // Reading back counts the records that other tools would see.
     assert_eq!(records, report.records, "{report:?}: {}", written.escape_ascii());
 }
 
 /// Reads what was written.
 fn read(id: FormatId, written: &[u8]) -> Vec<Request> {
     let format: FormatSpec = match id {
-        // Objects of volumes that are kept apart have addresses beyond 2^64 bytes, if they are
-        // taken for pages.
+        // Volumes that are kept apart have addresses beyond 2^64 bytes, if objects are taken for pages.
         FormatId::OracleGeneral => "oracle-general:op=R,unit=1".parse(),
         _ => id.name().parse(),
     }

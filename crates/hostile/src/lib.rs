@@ -1,9 +1,10 @@
-//! What must hold of every input from outside, however hostile: one [`Target`] for each way in.
+//! Checks what must hold of every input from outside, however hostile: one [`Target`] for each way in.
 //!
-//! A target takes bytes, hands them to a reader, a parser or a simulation, and panics where a
-//! promise is broken. The fuzzer (`fuzz/`, outside the workspace) looks for bytes that break one;
-//! the test `replay` of this crate tries the seeds that are kept in `fuzz/seeds`, among them every
-//! input that ever broke one. Nothing but tests uses this crate.
+//! A target takes bytes, hands them to a reader, a parser or a simulation, and panics where a promise is broken.
+//! The fuzzer
+//! (`fuzz/`, outside the workspace) looks for such bytes. The test `replay` of this crate tries the seeds in
+//! `fuzz/seeds`, among
+//! them every input that ever broke a promise. Nothing but tests uses this crate.
 
 mod arrays;
 mod bytes;
@@ -29,19 +30,18 @@ use destage_trace::{FORMATS, FormatId};
 /// A way in for input from outside, and what must hold of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name: that of its folder of seeds.
+    /// Names the target, and its folder of seeds.
     pub name: &'static str,
-    /// What the bytes are.
+    /// Describes the bytes.
     pub what: &'static str,
     /// Bytes of an input that the fuzzer makes at most.
     pub max_bytes: usize,
-    /// What an input costs, roughly, in units of reading a small trace: the replay tries so many
-    /// times fewer mutations.
+    /// Estimates the cost of an input, in units of reading a small trace. The replay divides its mutations by it.
     pub cost: u32,
     subject: Subject,
 }
 
-/// What is done with the bytes.
+/// Selects what is done with the bytes.
 #[derive(Clone, Copy, Debug)]
 enum Subject {
     /// They are read as a trace in this format; found from the content where none is given.
@@ -110,7 +110,7 @@ const OTHERS: &[Target] = &[
         2,
         reading::damaged,
     ),
-    // Small, since a compressed file may hold thousands of times its size.
+    // Inputs are small, since a compressed file may hold thousands of times its size.
     Target { max_bytes: 512, cost: 4, ..Target::trace("compressed", "a compressed trace", None) },
     Target::other("native-sealed", "a native trace whose checksums and counts are put right", 4096, 4, sealing::check),
     Target::other(

@@ -12,14 +12,18 @@ const PAGE: u32 = 64;
 /// Kind of the tags.
 const KIND: u8 = 17;
 
-/// How many pages a log has and how many may be in use; for each page whether its header is put
-/// right, and in which version, its header, and the rest; then tags. A replay says what is wrong, or finds a log that goes
-/// on, and can be read again with what it found.
+/// Takes the shape of a log, its pages and tags of the NVRAM.
+///
+/// The input holds the number of pages and how many may be in use. For each page it says whether the header is put
+/// right, and in
+/// which version, and gives header and rest. A replay says what is wrong, or finds a log that goes on and can be
+/// read again.
 pub(crate) fn check(bytes: &[u8]) {
     let mut input = Bytes::new(bytes);
     let (pages, usage_max) = (3 + u32::from(input.u8() % 4), u32::from(input.u8()) % 8);
     let shape = LogShape { page_bytes: PAGE, pages, usage_max, entries: 2, frames: 8, array_pages: 300 };
     let Ok(mut replay) = LogReplay::new(shape) else {
+        // The shape is fixed but for the limit, so nothing else can be refused.
         assert!(usage_max == 0 || usage_max + 2 > pages, "only the limit is ever wrong");
         return;
     };
@@ -45,10 +49,11 @@ pub(crate) fn check(bytes: &[u8]) {
     tags.retain(|(slot, _)| !found.free.contains(slot));
     let fact = |frame, _| entries.iter().find(|entry| entry.frame == frame).expect("it was found").fact;
     let log = &mut found.log;
+    // Numbers near their end stop a log on purpose; writing on would test that refusal alone.
     if log.last_sequence().max(log.next_page()) >= SEQUENCES - SPARE_SEQUENCES - u64::from(pages) {
         return;
     }
-    // Once round, unless it is full.
+    // Once round, so that every page is written over, unless the log is full.
     for _ in 0..pages {
         let (sequence, mut page, mut free) = (log.next_sequence(), Vec::new(), Vec::new());
         log.put(LogEntry { frame: 0, sequence, fact: FrameFact::Free }, None);
@@ -70,6 +75,7 @@ fn page(input: &mut Bytes<'_>) -> Vec<u8> {
     page.resize_with(PAGE as usize, || input.u8());
     if right & 1 != 0 {
         page[..4].copy_from_slice(&[b'M', b'L', 1 + (right >> 3 & 1), 0]);
+        // The count of entries is small, or nearly every page would be refused before an entry is read.
         page[14..HEADER_BYTES].copy_from_slice(&[right >> 1 & 3, 0]);
         let end = HEADER_BYTES + usize::from(right >> 1 & 3) * ENTRY_BYTES;
         page.iter_mut().skip(end).for_each(|byte| *byte = 0);

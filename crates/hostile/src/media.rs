@@ -24,7 +24,7 @@ const MEMBER_PAGES: u64 = 32;
 const CACHE_PAGES: u64 = 32;
 /// Begins lists of bad pages.
 const LIST: &[u8] = b"dstgBADP";
-/// What members, the cache's device, the NVRAM and the intents are called.
+/// Names the members, the cache's device, the NVRAM and the intents.
 const FILES: [&str; 6] = ["/array/dev0", "/array/dev1", "/array/dev2", "/array/dev3", "/array/nvram", "/array/intents"];
 
 /// Always the first.
@@ -44,7 +44,7 @@ struct Array {
     spec: HostCacheSpec,
     config: ArrayConfig,
     files: FilesConfig,
-    /// What its files hold, of those that it has.
+    /// Holds the content of each file that there is.
     content: Vec<(usize, Vec<u8>)>,
 }
 
@@ -96,7 +96,7 @@ impl Array {
         let system = Arc::new(os.clone());
         let files = FileExecutor::create_on(system, self.controller(), self.files.clone(), ExistingFiles::Refuse);
         let mut files = files.expect("a new array");
-        // A member lists a page that it cannot keep.
+        // A member lists a page that it cannot keep, so that its list of bad pages is among the bytes that change.
         let geometry = &self.config.geometry;
         let on_first = |page: &u64| {
             let place = geometry.locate(*page);
@@ -114,6 +114,7 @@ impl Array {
                 .expect("it is served");
         }
         drop(files);
+        // The process ends in the middle: intents are open and the journal is in use.
         let left = os.end(false);
         for (number, path) in FILES.iter().enumerate() {
             if let Some(bytes) = left.content(Path::new(path)) {
@@ -131,8 +132,11 @@ fn serve<C: Controller>(files: &mut FileExecutor<C>, request: HostRequest) -> Re
     Ok(files.wait()?.is_some_and(|completion| completion.ok))
 }
 
-/// Which cache there is; then changes: of which file, what is put right behind it, where, and the bytes that are there
-/// then. The array is refused, naming one of its files or saying why it cannot be believed, or is served.
+/// Takes a cache, and changes of the files of an array with it.
+///
+/// For each change the input gives the file, the checksum that is put right, the place and the bytes. The array is
+/// refused,
+/// naming a file or the reason, or it is served.
 pub(crate) fn check(bytes: &[u8]) {
     static ARRAYS: LazyLock<Vec<Array>> =
         LazyLock::new(|| ["none", "write-back", "leavo", "kdd", "stow", "lawc"].into_iter().map(Array::new).collect());
@@ -173,7 +177,7 @@ fn change(how: u8, file: &mut Vec<u8>, input: &mut Bytes<'_>) {
     if file.is_empty() {
         return;
     }
-    // Sectors that say something are few.
+    // Few sectors hold anything, and a change of zeros is nearly always found to be one.
     let said: Vec<usize> = (0..file.len() / SECTOR).filter(|at| file[at * SECTOR..][..SECTOR] != [0; SECTOR]).collect();
     let sector = match how >> 3 & 3 {
         0 | 1 if !said.is_empty() => said[usize::from(input.u8()) % said.len()],
@@ -187,6 +191,7 @@ fn change(how: u8, file: &mut Vec<u8>, input: &mut Bytes<'_>) {
     let count = 1 + usize::from(how >> 5);
     file[at..].iter_mut().take(count).for_each(|byte| *byte = input.u8());
     let sector = &mut file[sector * SECTOR..];
+    // Without the right checksum only the check of it would be tried.
     match how & 7 {
         1 | 2 if sector.len() >= SECTOR => {
             let sum = crc32c::crc32c(&sector[..508]);

@@ -1,4 +1,4 @@
-//! What comes over a connection of a network block device: at a server, and at a client.
+//! Checks the bytes of a network block device's connection: at a server, and at a client.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -42,8 +42,7 @@ fn exports(kind: u8) -> Arc<ExportList> {
     Arc::new(ExportList::new(vec![export, other], None).expect("they can be served"))
 }
 
-/// What a client says that begins the transmission, with structured replies and contexts if so
-/// wanted.
+/// Returns the messages of a client that begin the transmission, with structured replies and contexts on request.
 fn beginning(structured: bool) -> Vec<u8> {
     let option = |number: u32, data: &[u8]| {
         [&b"IHAVEOPT"[..], &number.to_be_bytes(), &(data.len() as u32).to_be_bytes(), data].concat()
@@ -54,22 +53,25 @@ fn beginning(structured: bool) -> Vec<u8> {
     [flags, agreed, option(7, b"\0\0\0\x01a\0\x01\0\x03")].concat()
 }
 
-/// What happened at a server: events, and all that it sent.
+/// Records the events at a server, and all that it sent.
 #[derive(Debug, PartialEq)]
 struct Seen {
     events: Vec<String>,
     sent: Vec<u8>,
 }
 
-/// What a client may send: a byte that says what is offered and where the input begins, and the
-/// input. However it is cut up the server makes the same of it, and no request that it accepts is
-/// one that the protocol forbids; each can be answered.
+/// Takes the messages of a client: a byte with the export and the start of the input, and the input.
+///
+/// However the input is cut up the server makes the same of it. It accepts no request that the protocol forbids,
+/// and each can be
+/// answered.
 pub(crate) fn server(bytes: &[u8]) {
     let mut head = Bytes::new(bytes);
     let config = head.u8();
     let start = if config & 8 == 0 { Vec::new() } else { beginning(config & 4 != 0) };
     let input = [&start[..], bytes.get(1..).unwrap_or_default()].concat();
     let whole = serve(config & 3, input.chunks(input.len().max(1)));
+    // TCP may cut a stream anywhere, and nothing may depend on where.
     assert_eq!(serve(config & 3, input.chunks(1)), whole, "one byte at a time");
     assert_eq!(serve(config & 3, input.chunks(7)), whole, "seven bytes at a time");
 }
@@ -83,6 +85,7 @@ fn serve<'a>(kind: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
         loop {
             let before = input.len();
             let event = server.receive(&mut input);
+            // A client that sends without end must not fill the memory of the server.
             assert!(server.held() < HELD, "{} B are held", server.held());
             let event = match event {
                 Ok(ServerEvent::More) => {
@@ -119,6 +122,7 @@ fn serve<'a>(kind: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
                 assert!(!server.output().is_empty() || server.receive(&mut input) != Ok(ServerEvent::More));
                 break;
             }
+            // An event that takes no input could be returned for ever.
             assert!(input.len() < before, "an event without input");
         }
         send(&mut server, &mut seen.sent);
@@ -171,9 +175,11 @@ fn answer(session: &NbdSession, request: &NbdRequest, out: &mut Vec<u8>) {
     session.fail(request, Errno::Io, &"it failed", Some(request.cookie), out);
 }
 
-/// What a server may send: a byte that says what the client asks for, and the input. However it is
-/// cut up the client makes the same of it, what it hears lies inside what it asked for, and a read
-/// that succeeds has all its bytes.
+/// Takes the messages of a server: a byte with the requests of the client, and the input.
+///
+/// However the input is cut up the client makes the same of it. All data lie inside what was asked for, and a read
+/// that succeeds
+/// has all its bytes.
 pub(crate) fn client(bytes: &[u8]) {
     let mut head = Bytes::new(bytes);
     let config = head.u8();
@@ -183,7 +189,7 @@ pub(crate) fn client(bytes: &[u8]) {
     assert_eq!(listen(config, input.chunks(7)), whole, "seven bytes at a time");
 }
 
-/// What is asked for, one after the other.
+/// Returns the options that are asked for, one after the other.
 fn asks(config: u8) -> Vec<OptionRequest<'static>> {
     let mut all = Vec::new();
     if config & 1 != 0 {
@@ -201,7 +207,7 @@ fn asks(config: u8) -> Vec<OptionRequest<'static>> {
     all
 }
 
-/// What is then requested.
+/// Lists the requests that are made then.
 const WANTED: [(NbdCommand, u64, u32); REQUESTS] = [
     (NbdCommand::Read { whole: false }, 512, 1024),
     (NbdCommand::BlockStatus { one: false }, 0, 65_536),
@@ -224,7 +230,7 @@ fn listen<'a>(config: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String>
             let before = input.len();
             let event = client.receive(&mut input);
             assert!(client.held() < 2 * HELD, "{} B are held", client.held());
-            // What is asked for is sent, so that it does not add up.
+            // Output is taken to be sent, so that it does not add up.
             let output = client.output().len();
             client.sent(output);
             match event {
@@ -241,7 +247,7 @@ fn listen<'a>(config: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String>
                 }
                 Ok(Heard::Greeted | Heard::Answer(_)) => {
                     if let Some(ask) = asks.next() {
-                        // A server may be too old for it.
+                        // The server may be too old for the option.
                         let _ = client.ask(&ask);
                     }
                 }
@@ -280,7 +286,7 @@ const fn slot(cookie: u64) -> usize {
     (cookie & 3) as usize
 }
 
-/// What was requested under a cookie: its command and length.
+/// Returns the command and the length of the request with a cookie.
 fn events_request(events: &[String], cookie: u64) -> (&str, u64) {
     let begin = format!("{cookie} ");
     let of = |event: &'_ String| event.starts_with(&begin);

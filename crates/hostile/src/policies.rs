@@ -32,6 +32,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let policy = &policies()[usize::from(bytes.u8()) % policies().len()];
     let geometry = PageGeometry::new(bytes.choice(&[4096, 512, 1 << 20]), bytes.choice(&[1, 2, 3, 4, 8, 64, 100]));
+    // Block sizes that are no powers of two are legal, and divide on another path.
     let geometry = geometry.expect("sizes that there are");
     let pages_per_block = geometry.pages_per_block();
     let device_pages = pages_per_block * (u32::from(bytes.u8()) + 1);
@@ -69,7 +70,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut feed = RequestFeed::default();
     let mut latest = destage_plan::Nanos::ZERO;
     let mut left = MOST_ACCESSES;
-    // The sides of blocks beyond which there is a neighbour.
+    // Each block has at most two neighbours, so a side that comes twice is an error.
     let (mut borders, mut noted) = (BTreeSet::new(), 0);
     for request in &requests {
         feed.clear();
@@ -77,6 +78,7 @@ pub(crate) fn check(bytes: &[u8]) {
             Ok(taken) => assert_eq!(taken, 1),
             Err(_) => return,
         }
+        // Buffers keep a little for each page, so the space is bounded rather than the requests.
         if feed.pages > MOST_PAGES {
             return;
         }
@@ -171,6 +173,8 @@ impl<B: BufferPolicy> Beside<B> {
                 match group.kind {
                     EvictionKind::Flush => assert_eq!(self.held.remove(page), Some(true), "flushed: {page:?}"),
                     EvictionKind::Drop => assert!(self.held.remove(page).is_some(), "dropped: {page:?}"),
+                    // A page may be cleaned only if it was dirty: writing a clean one would wear out the device for
+                    // nothing.
                     EvictionKind::Clean => assert_eq!(self.held.insert(*page, false), Some(true), "cleaned: {page:?}"),
                     EvictionKind::Pad => assert!(!self.held.contains_key(page), "read for padding: {page:?}"),
                 }
@@ -198,6 +202,7 @@ impl<B: BufferPolicy> Checked for Beside<B> {
     }
 
     fn access(&mut self, access: PageAccess) {
+        // Asked before the access, which may evict the page.
         let was_held = self.held.contains_key(&access.page);
         let outcome = self.buffer.access(access, &NoDevice, &mut NoVeto, &mut self.out);
         self.leave();

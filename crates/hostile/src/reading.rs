@@ -1,14 +1,13 @@
-//! What every reader of traces promises, whatever it reads.
+//! Checks the promises of every reader of traces, whatever it reads.
 //!
 //! - It ends, and after its end or an error there are no further requests.
 //! - A batch is not larger than [`BATCH_REQUESTS`] and one.
-//! - Of a foreign format every range ends below 2^64, a flush has none, only a write is FUA, every
-//!   volume has a name, or is the only one, and the times of the first batch begin at zero.
+//! - Of a foreign format every range ends below 2^64, a flush has none, only a write is FUA, every volume has a
+//!   name, or is the
+//!   only one, and the times of the first batch begin at zero.
 //! - How the bytes arrive, all at once or a few at a time, makes no difference.
-//! - A lenient reader differs from a strict one only where the strict one fails, and names that
-//!   failure first.
-//! - A sample of a format with one line replaced, by whatever, is never found to be of another
-//!   format.
+//! - A lenient reader differs from a strict one only where the strict one fails, and names that failure first.
+//! - A sample of a format with one line replaced, by whatever, is never found to be of another format.
 
 use std::io::{Cursor, Read};
 use std::sync::Arc;
@@ -46,7 +45,7 @@ const SAMPLE_LINES: u64 = 40;
 fn samples() -> Vec<(FormatId, String, &'static FormatSample)> {
     let all = FORMATS.iter().flat_map(|&id| id.samples().map(move |(name, sample)| (id, name, sample)));
     let told = |id: FormatId| id.info().finding != FormatFinding::Never;
-    // One that its title tells has nothing else to be told by once that is replaced.
+    // A title is the only line that tells such a format, so replacing it leaves nothing to find it by.
     let untitled = |sample: &FormatSample| matches!(sample.content, FormatContent::Lines { title: None, .. });
     all.filter(|(id, _, sample)| told(*id) && untitled(sample)).collect()
 }
@@ -75,7 +74,7 @@ pub(crate) fn damaged(bytes: &[u8]) {
 
 fn check_as(format: Option<FormatSpec>, bytes: &[u8]) {
     let bytes: Arc<[u8]> = bytes.into();
-    // Pieces of 1 to 7 bytes, in an order that differs from input to input.
+    // Pieces of 1 to 7 bytes, in an order that the input decides, so that a failure can be repeated.
     let pieces = crc32c::crc32c(&bytes) | 1;
     let strict = read(&bytes, 0, format.clone(), false);
     let lenient = read(&bytes, 0, format.clone(), true);
@@ -84,7 +83,7 @@ fn check_as(format: Option<FormatSpec>, bytes: &[u8]) {
     if strict.compression == Some(TraceCompression::None) || strict.error.is_none() {
         assert_eq!(strict, in_pieces, "all at once, and in pieces");
     } else {
-        // How far a decompressor comes before it finds the damage depends on the pieces.
+        // A decompressor finds damage sooner or later, depending on the pieces that it is given.
         assert!(in_pieces.error.is_some(), "fails only when read at once: {:?}", strict.error);
     }
     match (&strict.error, &lenient.error) {
@@ -101,7 +100,7 @@ fn check_as(format: Option<FormatSpec>, bytes: &[u8]) {
     assert_eq!(strict.skipped, SkippedLines::default(), "a strict reader leaves nothing out");
 }
 
-/// What reading came to.
+/// Holds the result of reading.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     /// `None` where the trace could not be opened.
@@ -141,7 +140,7 @@ fn read(bytes: &Arc<[u8]>, pieces: u32, format: Option<FormatSpec>, lenient: boo
         }
         outcome.digest = batch.iter().fold(outcome.digest, fold);
         outcome.requests += batch.len() as u64;
-        // They are asked for after a failure too, and are the same each time.
+        // Latencies are asked for twice, also after a failure: the answer must not change.
         for _ in 0..2 {
             match trace.latencies(&mut latencies) {
                 Ok(any) => assert_eq!(latencies.len(), if any { batch.len() } else { 0 }, "latencies of the batch"),
@@ -165,7 +164,7 @@ fn read(bytes: &Arc<[u8]>, pieces: u32, format: Option<FormatSpec>, lenient: boo
     outcome
 }
 
-/// What a foreign format's requests are like.
+/// Checks the requests of a foreign format.
 fn sound(batch: &[Request], names: usize, first: bool) {
     for request in batch {
         let Request { offset, len, volume, op, fua, .. } = *request;

@@ -1,4 +1,5 @@
-//! What the kernel gives a recorder: pages of its ring buffers and descriptions of their events.
+//! Checks the data that the kernel gives a recorder: pages of ring buffers, and descriptions of events.
+//!
 //! The kernel is trusted, but its layouts change, and a page may be cut or overwritten.
 
 use destage_plan::{Nanos, Op};
@@ -88,11 +89,13 @@ pub(crate) fn pairing(bytes: &[u8]) {
     });
     pairing.give_up_all(&mut out);
     assert_eq!(pairing.outstanding(), 0);
+    // Whatever comes in, requests that are counted are handed over, and no others.
     assert_eq!(out.len() as u64, pairing.counts().total());
     assert!(most.is_none_or(|most| pairing.counts().total() <= most), "{:?}", pairing.counts());
     if let Err(error) = drained {
         assert!(!error.to_string().is_empty());
     }
+    // Order is promised only if no event came late.
     let ordered = merge.late == 0;
     let mut latest = Nanos::ZERO;
     for RecordedRequest { request, latency } in out {

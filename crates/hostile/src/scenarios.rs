@@ -20,8 +20,7 @@ use destage_trace::{SynthTrace, TraceSource};
 
 use crate::simulating;
 
-/// What is run of a scenario: at most so many policies times sizes, pages of a device, and bytes of
-/// a logical block.
+/// Limits what is run of a scenario: policies times sizes, pages of a device, and bytes of a logical block.
 const MOST_RUNS: usize = 4;
 const MOST_PAGES: u64 = 1 << 14;
 const MOST_BLOCK_BYTES: u64 = 1 << 20;
@@ -52,7 +51,7 @@ fn settings(bytes: &[u8], keys: &'static [destage_scenario::SettingKey]) -> Opti
     }
 }
 
-/// What is wrong with a value is said of a key.
+/// Returns the result, if there is one. An error must have a text, which names the key.
 fn named<T>(result: Result<T, ScenarioError>) -> Option<T> {
     result.inspect_err(|error| assert!(!error.to_string().is_empty())).ok()
 }
@@ -60,7 +59,7 @@ fn named<T>(result: Result<T, ScenarioError>) -> Option<T> {
 /// Reads the settings of a simulation, and runs it over a few requests if it is small.
 pub(crate) fn sim(bytes: &[u8]) {
     let Some(settings) = settings(bytes, SIM) else { return };
-    // Other files are not to be opened: a name may be that of a device.
+    // A name with a path could be that of a device, and opening it may do anything.
     let workload = WORKLOAD.optional_by(&settings, |name| if name.contains(['/', '.']) { Err("") } else { Ok(()) });
     if workload.is_err() {
         return;
@@ -76,6 +75,7 @@ pub(crate) fn sim(bytes: &[u8]) {
     };
     let small = match &experiment.device {
         DeviceConfig::None | DeviceConfig::Analytic(_) => true,
+        // Ageing writes the device several times over, which takes too long for a fuzzer.
         DeviceConfig::Ssd(_, StartState::Aged { overwrites_pct, .. }) if *overwrites_pct > MOST_OVERWRITES_PCT => false,
         DeviceConfig::Ssd(config, _) => match SsdShape::new(config.clone(), experiment.replay.geometry) {
             Ok(shape) => u64::from(shape.host_pages) <= MOST_PAGES && shape.memory_bytes() <= MOST_PAGES * 64,

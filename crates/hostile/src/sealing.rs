@@ -15,6 +15,7 @@ const WRITTEN_AGAIN: u32 = 64;
 pub(crate) fn check(bytes: &[u8]) {
     let sealed = seal(bytes);
     reading::check(Some(FormatId::Native), &sealed);
+    // Chosen by the bytes, so that an input that fails fails again.
     if crc32c::crc32c(bytes).is_multiple_of(WRITTEN_AGAIN) {
         written_again(&sealed);
     }
@@ -35,6 +36,7 @@ fn seal(bytes: &[u8]) -> Vec<u8> {
         header[12..16].copy_from_slice(&chain.to_le_bytes());
         let payload = u32_at(header, 8) as usize;
         let begin = at + RECORD_HEADER_BYTES;
+        // A record that ends beyond the file is left as it is: readers must find that out.
         let Some(end) = begin.checked_add(payload).filter(|&end| end <= bytes.len()) else { break };
         match &bytes[at..at + 4] {
             b"BLCK" if payload >= 4 => {

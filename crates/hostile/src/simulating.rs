@@ -30,7 +30,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let pages_per_block = bytes.choice(&[2, 4, 8, 3]);
     let geometry = PageGeometry::new(4096, pages_per_block).expect("sizes that there are");
     let choice = bytes.u8();
-    // No byte of its own, so that seeds go on meaning what they meant.
+    // The choice takes no byte of its own, so that older seeds keep their meaning.
     let whole_requests = choice >= 128;
     let device = match choice % 4 {
         0 => DeviceConfig::None,
@@ -82,6 +82,7 @@ pub(crate) fn check(bytes: &[u8]) {
     };
     let mut requests = bytes.requests(MOST);
     for request in &mut requests {
+        // Longer requests take long, and find nothing that shorter ones do not.
         request.len = request.len.min(LONGEST_BYTES);
     }
     run(&experiment, &Arc::new(requests));
@@ -108,7 +109,7 @@ fn device(bytes: &mut Bytes<'_>, layer: u8, pages_per_block: u32) -> DeviceConfi
         ..SsdConfig::default()
     };
     if config.ftl != Ftl::Page && layer < 30 {
-        // What only the page map has would have nearly all of them refused.
+        // Options of the page map alone would have nearly all other devices refused.
         (config.copy_back, config.background, config.summary_page) = (false, false, false);
         config.stride *= if config.allocation == PageAllocation::Static { pages_per_block } else { 1 };
     }
@@ -128,6 +129,7 @@ pub(crate) fn run(experiment: &BufferExperiment, requests: &Arc<Vec<Request>>) {
     let resources = RunResources { threads: 1, memory_bytes: MEMORY_BYTES, stop: None };
     match experiment.run(resources, &mut open, &|_| {}) {
         Ok(report) => sound(experiment, &report, requests.len() as u64),
+        // A thread that panicked is a broken promise; any other error is an answer.
         Err(SimError::Experiment(ExperimentError::Threads(error))) => panic!("{error}"),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
@@ -164,7 +166,7 @@ pub(crate) fn run_array(experiment: &ArrayExperiment, requests: &Arc<Vec<Request
     }
 }
 
-/// What must hold of every result.
+/// Checks what must hold of every result.
 fn sound(experiment: &BufferExperiment, report: &ExperimentReport, requests: u64) {
     assert_eq!(report.results.len(), experiment.policies.len() * experiment.caches.len());
     for result in &report.results {

@@ -1,4 +1,4 @@
-//! What users write on the command line.
+//! Checks what users write on the command line.
 
 use destage_plan::{Nanos, PolicySpec};
 use destage_policy::buffer::{BufferConfig, BufferPolicy, BuiltPolicy, PolicyVisitor, build, info, layers};
@@ -13,6 +13,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
 pub(crate) fn format(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     match text.parse::<FormatSpec>() {
+        // Results name their policies and formats by this text, and must be repeatable from it.
         Ok(spec) => assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{spec}"),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
@@ -76,6 +77,6 @@ pub(crate) fn quantities(bytes: &[u8]) {
     if let Ok((times, per)) = quantity::factor(text) {
         assert!(times > 0 && per > 0);
     }
-    // The answers are all valid.
+    // Every answer is valid here; only a panic would be wrong.
     let _ = (quantity::decimal(text, 1000), quantity::switch(text), destage_trace::parse_bytes("size", text));
 }

@@ -33,6 +33,7 @@ pub(crate) fn check(bytes: &[u8]) {
             writer.write_with_latencies(some, &latencies)
         };
         if let Err(error) = written {
+            // The writer refuses volumes that its format cannot name, and nothing else.
             assert!(some.iter().any(|request| request.volume >= REFUSED_VOLUMES), "{error}");
             return;
         }
