@@ -60,6 +60,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The protocol allows a producer to ignore the wish: a consumer must be able to cast.
         let _ = requested_schema;
         let batches = self.batches.clone().into_iter().map(Ok);
         stream(py, Box::new(RecordBatchIterator::new(batches, Arc::clone(&self.schema))))
@@ -92,20 +93,21 @@ impl Table {
         format!("<destage.Table: {} rows of {}>", self.rows(), self.column_names().join(", "))
     }
 
-    /// As a `polars.DataFrame`, which shares the memory.
+    /// Returns the table as a `polars.DataFrame`, which shares the memory.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("polars")?.getattr("DataFrame")?.call1((slf,))
     }
 
-    /// As a `pyarrow.Table`, which shares the memory.
+    /// Returns the table as a `pyarrow.Table`, which shares the memory.
     fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("pyarrow")?.getattr("table")?.call1((slf,))
     }
 
-    /// As a `pandas.DataFrame` of Arrow's types, which shares the memory; needs pyarrow too.
+    /// Returns the table as a `pandas.DataFrame` of Arrow's types, which shares the memory; needs pyarrow, too.
     fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let kwargs = pyo3::types::PyDict::new(py);
+        // NumPy's types would copy the data, and turn integers with gaps into floats.
         kwargs.set_item("types_mapper", py.import("pandas")?.getattr("ArrowDtype")?)?;
         Self::to_pyarrow(slf)?.call_method("to_pandas", (), Some(&kwargs))
     }
@@ -119,6 +121,7 @@ pub(crate) fn stream(py: Python<'_>, reader: Box<dyn RecordBatchReader + Send>) 
 /// A column as an array. Where no row has anything it is one of numbers, or of text.
 fn array(column: &ResultColumn) -> (Field, ArrayRef) {
     let has = |of: fn(&TableCell) -> bool| column.cells.iter().any(of);
+    // Without a value in any row the catalogue's kind decides, so that tables of one kind can be joined.
     let array: ArrayRef = if column.is_text || has(|cell| matches!(cell, TableCell::Text(_))) {
         let mut texts = StringViewBuilder::new();
         for cell in &column.cells {

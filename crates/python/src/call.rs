@@ -9,10 +9,13 @@ use pyo3::prelude::*;
 
 use crate::raised;
 
-/// How often signals are looked for.
+/// Sets how often signals are looked for.
 const LOOK: Duration = Duration::from_millis(50);
-/// What was told to end is waited for so long. It looks whether it is to end every few thousand requests or programs, but
-/// who has pressed Ctrl-C does not wait for memory of many gigabytes to be laid out, or for a batch that is compressed.
+/// Limits how long a call that was told to end is waited for.
+///
+/// It looks whether it is to end every few thousand requests or programs. Whoever has pressed Ctrl-C does not wait
+/// for memory of
+/// many gigabytes to be laid out, or for a batch that is compressed.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Calls `long` on a thread of its own. A signal whose handler raises an exception, as that of Ctrl-C does, ends it.
@@ -25,11 +28,11 @@ pub(crate) fn run<T: Send + 'static>(
     long: impl FnOnce() -> PyResult<T> + Send + 'static,
 ) -> PyResult<T> {
     let (sender, receiver) = sync_channel(1);
-    // Nobody may be left to hear it.
+    // The calling thread may have given up by then.
     let body = move || drop(sender.send(long()));
     let thread = std::thread::Builder::new().name("destage".into()).spawn(body);
     thread.map_err(|error| raised(format_args!("cannot start threads: {error}")))?;
-    // While it lets go of the interpreter this thread may use only what any thread could.
+    // Without the interpreter's lock this thread may use only what any thread could.
     let receiver = Mutex::new(receiver);
     let mut interrupted: Option<(PyErr, Instant)> = None;
     loop {
@@ -42,9 +45,11 @@ pub(crate) fn run<T: Send + 'static>(
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
+        // Signals reach Python only on its main thread, and only while that holds the lock.
         let signal = py.check_signals().err();
         match (interrupted.take(), signal) {
             (Some((error, since)), None) if since.elapsed() < PATIENCE => interrupted = Some((error, since)),
+            // A second Ctrl-C, or the end of the patience: the thread goes on alone, and its result is dropped.
             (Some((error, _)), _) => return Err(error),
             (None, Some(error)) => {
                 stop.now();

@@ -25,6 +25,7 @@ impl NewFile {
     pub(crate) fn begin(to: &Path) -> PyResult<Self> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let part = folder(to).join(format!(".destage-{}-{number}.part", std::process::id()));
+        // `create_new`: the name is this call's own, so nothing of anybody else is overwritten.
         let file = File::create_new(&part).map_err(failed(to))?;
         Ok(Self { to: to.to_owned(), part, file: BufWriter::new(file), committed: false })
     }
@@ -32,6 +33,7 @@ impl NewFile {
     /// Gives it its name, once it is on the disk.
     pub(crate) fn commit(mut self) -> PyResult<()> {
         self.file.flush().map_err(failed(&self.to))?;
+        // Synced before the rename: after a power failure the name must not stand for an empty file.
         self.file.get_ref().sync_all().map_err(failed(&self.to))?;
         std::fs::rename(&self.part, &self.to).map_err(failed(&self.to))?;
         self.committed = true;
@@ -52,7 +54,7 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.committed {
-            // Whoever could be told of an error is told of a worse one.
+            // An error on the way is reported by the call already, and matters more than a file that is left.
             let _ = std::fs::remove_file(&self.part);
         }
     }

@@ -1,4 +1,4 @@
-//! What became of each request, column by column, as it is simulated.
+//! Collects what became of each request, column by column, as it is simulated.
 
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::raised;
 
 /// Rows of a batch. A batch is never copied, so that a table's memory is that of its rows.
 const ROWS: usize = 1 << 20;
-/// What tells runs apart in the log of the command line: there is one run here.
+/// Lists the columns that tell runs apart in the log of the command line: there is one run here.
 const OF_RUN: [&str; 2] = ["policy", "cache_bytes"];
 
 /// The columns that there are.
@@ -124,7 +124,7 @@ impl Latencies {
         Ok(Self(Arc::new(Mutex::new(state))))
     }
 
-    /// What was logged.
+    /// Returns the requests that were logged.
     pub(crate) fn table(&self) -> Table {
         let mut state = self.state();
         state.cut();
@@ -132,6 +132,7 @@ impl Latencies {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked has left whole rows, which are still true.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -143,6 +144,7 @@ impl RequestLog for Latencies {
         let mut state = self.state();
         let mut left = requests;
         while !left.is_empty() {
+            // Batches are cut at a fixed number of rows, so that none has to be copied as it grows.
             let (now, later) = left.split_at(left.len().min(ROWS - state.rows));
             state.columns.iter_mut().for_each(|column| column.add(now));
             state.rows += now.len();

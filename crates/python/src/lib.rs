@@ -1,8 +1,11 @@
-//! What the Python package `destage` is made of beside Python: traces, simulations and results, as docs/python.md
-//! describes them. The package's own part, with the documentation of each function, is `python/destage`.
+//! Implements the part of the Python package `destage` that is not Python: traces, simulations and results.
 //!
-//! Whatever takes long runs on a thread of its own, without the interpreter's lock, while the calling thread looks for
-//! signals (`call.rs`). Errors have the text that the command line prints.
+//! docs/python.md describes the package. Its other part, with the documentation of each function, is
+//! `python/destage`.
+//!
+//! Whatever takes long runs on a thread of its own, without the interpreter's lock, while the calling thread looks
+//! for signals
+//! (`call.rs`). Errors have the text that the command line prints.
 
 mod advise;
 mod arrow;
@@ -29,6 +32,7 @@ pyo3::create_exception!(
 /// Returns an error as Python's exception, which names the argument where the command line's words name its option.
 fn raised(error: impl std::fmt::Display) -> PyErr {
     let text = error.to_string();
+    // The command line's errors name options; in Python the same names are arguments, with underscores.
     let argument = text.strip_prefix("--").and_then(|rest| rest.split_once(" = "));
     let argument = argument.filter(|(name, _)| !name.contains(char::is_whitespace));
     let text = argument.map(|(name, rest)| format!("{} = {rest}", name.replace('-', "_")));

@@ -19,6 +19,7 @@ pub(crate) fn mrc(
     rate: &str,
     seed: u64,
 ) -> PyResult<String> {
+    // Most settings of a simulation say nothing about hits, and ignoring them would look as if they did.
     let is_of_it = |name: &str| [TRACE.name(), FORMAT.name()].contains(&name) || MRC_SETTINGS.contains(&name);
     if let Some((name, _)) = given.iter().find(|(name, _)| !is_of_it(name)) {
         let known = MRC_SETTINGS.join(", ");

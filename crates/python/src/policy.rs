@@ -13,13 +13,13 @@ use pyo3::prelude::*;
 use crate::call::StopSignal;
 use crate::raised;
 
-/// What a policy may answer.
+/// Lists the answers that a policy may give.
 const ANSWERS: &str = "None, False, a page, or the pages that leave";
 
 /// A policy as Python gives it: name, what it evicts at once, and what makes one of a run.
 pub(crate) type Given = (String, String, Py<PyAny>);
 
-/// What ended a run, if anything of Python's did.
+/// Holds the exception that ended a run, if one was raised in a policy.
 #[derive(Clone, Default)]
 pub(crate) struct Failure(Arc<Mutex<Option<PyErr>>>);
 
@@ -30,7 +30,9 @@ impl Failure {
 
     /// Notes the first one and ends the run.
     fn note(&self, error: PyErr, stop: &StopSignal) -> Ended {
+        // The first exception is the cause; later ones follow from it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        // The simulation runs on its own thread and cannot unwind into Python, so it is told to stop.
         stop.now();
         Ended
     }
@@ -52,6 +54,7 @@ pub(crate) fn foreign(given: Vec<Given>, failure: &Failure, stop: &StopSignal) -
             return Err(raised(format_args!("policy '{name}': a name has letters, and neither ':', ',' nor '+'")));
         }
         let spec = name.parse().map(buffer::canonical).map_err(raised)?;
+        // Results name policies, and two of one name could not be told apart.
         if buffer::info(&spec.name).is_ok() || policies.iter().any(|other| other.name == name) {
             return Err(raised(format_args!(
                 "policy '{name}': another policy has this name; give yours another `name`"
@@ -72,7 +75,7 @@ pub(crate) fn foreign(given: Vec<Given>, failure: &Failure, stop: &StopSignal) -
 struct PythonPolicy {
     name: String,
     object: Py<PyAny>,
-    /// Its method, which is looked up once.
+    /// Holds the method, which is looked up once.
     access: Py<PyAny>,
     failure: Failure,
     stop: StopSignal,
@@ -86,6 +89,7 @@ fn made(
     (failure, stop): (&Failure, &StopSignal),
 ) -> PyResult<PythonPolicy> {
     let object = factory.call1(py, (config.capacity_pages, config.pages_per_block))?;
+    // Looking the method up once saves a search of the object's dictionary for every access.
     let access = object.getattr(py, intern!(py, "access"))?;
     Ok(PythonPolicy { name: name.to_owned(), object, access, failure: failure.clone(), stop: stop.clone() })
 }
@@ -107,7 +111,9 @@ impl PythonPolicy {
         if answer.is_none() {
             return Ok(true);
         }
+        // Before numbers: in Python `True` is an integer, and would pass for page 1.
         if let Ok(flag) = answer.cast::<pyo3::types::PyBool>() {
+            // `True` says nothing that `None` does not, and is more likely a slip.
             return if flag.is_true() { Err(self.wrong(method, answer)) } else { Ok(false) };
         }
         let wrong = |_| self.wrong(method, answer);

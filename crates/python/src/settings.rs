@@ -47,6 +47,7 @@ pub(crate) fn of(
     }
     for (name, values) in given {
         let several = keys.iter().any(|key| key.name == name && key.takes == ValueCount::Several);
+        // A list for a setting of one value is more likely a slip than a wish for its last entry.
         if values.len() != 1 && !several && keys.iter().any(|key| key.name == name) {
             return Err(raised(format_args!("'{name}' takes one value, not a list")));
         }

@@ -50,18 +50,19 @@ pub(crate) fn simulate(
     let in_python = !work.policies.is_empty();
     let json = call::run(py, &stop, move || {
         if in_python {
-            // A thread that Python has met is known to it until it leaves here: it would be introduced for each access.
+            // Python keeps the state of this thread as long as the outer call is attached. Without that it would make a
+            // new one for each access.
             Python::attach(|py| py.detach(|| work.json()))
         } else {
             work.json()
         }
     });
-    // What was raised in a policy is why the simulation ended.
+    // An exception of a policy is the reason for which the simulation ended.
     let json = failure.take().map_or(json, Err)?;
     Ok((PyBytes::new(py, &json), log.map(|log| log.table()), objective))
 }
 
-/// What a simulation needs.
+/// Holds what a simulation needs.
 struct Work {
     settings: ScenarioSettings,
     log: Option<Latencies>,
@@ -84,12 +85,14 @@ impl Work {
         let mut open = || -> Result<OpenedInput, TraceError> {
             let input = requests.open(passes)?;
             passes += 1;
-            // Every pass reads the same.
+            // Every pass reads the same trace, so it is counted once.
             Ok(if passes == 1 { counter.count(input) } else { input })
         };
         match simulation {
             DescribedSimulation::Buffers(mut experiment) => {
                 let log = self.log.map(|log| Box::new(log) as Box<dyn RequestLog>);
+                // One policy at a time has the interpreter, so passes of several threads would only wait for each
+                // other.
                 let one_by_one = !self.policies.is_empty() && log.is_none();
                 experiment.foreign = foreign(self.policies, &self.failure, &self.stop)?;
                 let results = if one_by_one {

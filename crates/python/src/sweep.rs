@@ -24,6 +24,7 @@ pub(crate) struct SweepPlan(Mutex<Option<ParameterSweep>>);
 impl SweepPlan {
     /// With the sweep, unless it has ended.
     fn with<T>(&self, of: impl FnOnce(&mut ParameterSweep) -> PyResult<T>) -> PyResult<T> {
+        // A panic elsewhere leaves the plan whole: groups are taken and given back under the lock.
         let mut sweep = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         of(sweep.as_mut().ok_or_else(ended)?)
     }
@@ -64,7 +65,7 @@ impl SweepPlan {
         self.with(|sweep| Ok((sweep.runs(), sweep.known(), sweep.done())))
     }
 
-    /// What should be known of the folder.
+    /// Returns what should be known of the folder.
     fn notes(&self) -> PyResult<Vec<String>> {
         self.with(|sweep| Ok(sweep.notes().to_vec()))
     }
@@ -100,7 +101,7 @@ impl SweepPlan {
         let told = stop.clone();
         let summary = call::run(py, &stop, move || {
             let show = |done: usize, runs: usize| {
-                // What is wrong with showing ends no sweep.
+                // An error of showing the progress ends no sweep.
                 let _ = Python::attach(|py| show.call1(py, (done, runs)).map(drop));
             };
             local(sweep, threads.and_then(NonZero::new), &told, &show).map_err(raised)

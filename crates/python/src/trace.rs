@@ -47,7 +47,7 @@ impl Trace {
         let format = format.map(str::parse::<FormatSpec>).transpose();
         let format = format.map_err(|error| raised(format_args!("--format: {error}")))?;
         let options = OpenOptions { format, lenient };
-        // What is wrong with it is told now.
+        // The file is opened here, so that an error is raised where the trace is named.
         let opened = py.detach(|| destage_trace::open(&path, &options)).map_err(raised)?;
         let format = opened.format_spec().to_string();
         Ok(Self { path, options, format })
@@ -59,19 +59,19 @@ impl Trace {
         &self.path
     }
 
-    /// Its format with options, as `format=` takes it.
+    /// Returns the format with its options, as `format=` takes it.
     #[getter]
     fn format(&self) -> &str {
         &self.format
     }
 
-    /// Whether lines that cannot be read are left out.
+    /// Returns true if lines that cannot be read are left out.
     #[getter]
     fn lenient(&self) -> bool {
         self.options.lenient
     }
 
-    /// What the trace is like, as the JSON of `destage trace stat --json` has it.
+    /// Describes the trace, as the JSON of `destage trace stat --json` does.
     #[pyo3(signature = (page, locality=None))]
     fn _stat(&self, py: Python<'_>, page: &str, locality: Option<&str>) -> PyResult<String> {
         let bytes = q::bytes(page).map_err(|right| raised(format_args!("--page {page}: {right}")))?;
@@ -130,6 +130,7 @@ impl Trace {
                 CopyError::Export(error) => raised(format_args!("{}: {error}", trace.path.display())),
                 other => not_copied(other, &path),
             })?;
+            // The name appears only once all requests are written.
             file.commit()?;
             Ok(exported.report.written)
         })
@@ -191,7 +192,7 @@ impl TraceSource for Columns {
     fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
         out.clear();
         let Some(latencies) = &self.latencies else { return Ok(false) };
-        // Those of the last batch, which ended where the next one begins.
+        // The last batch began where the one before it ended: batches are full but for the last.
         let begin = self.taken - (self.taken - 1) % BATCH_REQUESTS - 1;
         out.extend_from_slice(&latencies[begin..self.taken]);
         Ok(true)

@@ -1,5 +1,8 @@
-//! What cargo builds of this crate is an extension of Python's. This test is also why `cargo test` builds it, with all that
-//! it shares with other crates built once; scripts/python-test has Python test it.
+//! Checks that cargo builds this crate as an extension of Python's.
+//!
+//! The test is also the reason for which `cargo test` builds the crate, with everything that it shares with other
+//! crates built
+//! once. scripts/python-test has Python test it.
 
 use std::path::PathBuf;
 
