@@ -51,7 +51,7 @@ pub fn joined(root: &Command, arguments: impl Iterator<Item = OsString>) -> Resu
                 joined.push(whole);
                 arguments.next();
             }
-            // The value of an option of all commands is no command.
+            // The value of an option that all commands have is no command.
             (None, Some(_)) if argument == "--color" && command.is_none() => {
                 joined.push(argument);
                 joined.extend(arguments.next());
@@ -63,16 +63,20 @@ pub fn joined(root: &Command, arguments: impl Iterator<Item = OsString>) -> Resu
     Ok(joined)
 }
 
-/// Whether it is no option.
+/// Returns true if the argument is no option.
 fn is_word(argument: &OsStr) -> bool {
     argument == "-" || !argument.as_encoded_bytes().starts_with(b"-") && !argument.is_empty()
 }
 
-/// Whether `path` can be given to `option`: results of this kind begin so.
+/// Checks that `path` can be given to `option`, whose results begin so.
+///
+/// # Errors
+/// If a file is there that no earlier call of the option has written.
 fn check(option: &str, path: &Path, beginning: &str) -> Result<()> {
     let shown = path.display();
     let is = match path.metadata() {
         _ if path == Path::new("-") => return Ok(()),
+        // A new name costs nothing, whatever it was meant as.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Ok(meta) if meta.file_type().is_char_device() => return Ok(()),
         Ok(meta) if meta.is_dir() => "is a folder",
@@ -86,7 +90,7 @@ fn check(option: &str, path: &Path, beginning: &str) -> Result<()> {
     );
 }
 
-/// Whether a file is empty or begins so.
+/// Returns true if a file is empty or begins so.
 fn begins(path: &Path, beginning: &str) -> io::Result<bool> {
     let mut bytes = Vec::new();
     File::open(path)?.take(beginning.len() as u64).read_to_end(&mut bytes)?;

@@ -23,9 +23,9 @@ use super::shown;
 #[derive(Debug)]
 pub struct NewFile {
     out: BufWriter<File>,
-    /// Where the content lies now and what it is to be called; none where it is written directly.
+    /// Holds the temporary file and its future name; none where the output is written directly.
     rename: Option<(TemporaryFile, PathBuf)>,
-    /// As the user named it, for messages.
+    /// Holds the path as the user gave it, for messages.
     name: PathBuf,
 }
 
@@ -38,15 +38,16 @@ impl NewFile {
         let direct = match place {
             OutputPlace::Stdout => open(&io::stdout()),
             OutputPlace::Stderr => open(&io::stderr()),
-            // What others wrote to the file stays.
+            // Bytes that others wrote to the file stay.
             OutputPlace::Direct(metadata) => File::options().write(true).append(metadata.is_file()).open(path),
             OutputPlace::New(target) => return Self::beside(name, target).with_context(failed),
             OutputPlace::Existing(target, metadata) => {
-                // A file that may not be written is not to be replaced either.
+                // Replacing needs a writable folder only, but a file that may not be written should not be replaced
+                // either.
                 File::options().write(true).open(path).with_context(failed)?;
                 let new = Self::beside(name, target).with_context(failed)?;
                 if let Some((temporary, _)) = &new.rename {
-                    // Only the superuser may give files away.
+                    // Only the superuser may give files away; without that the new file belongs to the user.
                     let _ = std::os::unix::fs::chown(temporary.path(), Some(metadata.uid()), Some(metadata.gid()));
                     std::fs::set_permissions(temporary.path(), metadata.permissions()).with_context(failed)?;
                 }
@@ -65,12 +66,12 @@ impl NewFile {
         Ok(Self { out: BufWriter::new(file), rename: Some((temporary, target)), name })
     }
 
-    /// Whether another file gives way to it.
+    /// Returns true if another file gives way to it.
     pub fn replaces(&self) -> bool {
         self.rename.as_ref().is_some_and(|(_, target)| target.exists())
     }
 
-    /// Whether what is written is out at once and cannot be taken back.
+    /// Returns true if bytes are out at once and cannot be taken back.
     pub fn is_direct(&self) -> bool {
         self.rename.is_none()
     }
@@ -79,8 +80,7 @@ impl NewFile {
     pub(super) fn complete(mut self) -> io::Result<Option<CompleteFile>> {
         self.flush()?;
         if self.rename.is_some() {
-            // Before it takes another's place: a name that is on disk before the content would be
-            // worth nothing.
+            // Synced before the rename: a name that is on disk before its content would be worth nothing.
             self.out.get_ref().sync_all().map_err(|error| self.named(&error))?;
         }
         Ok(self.rename.take().map(|(temporary, target)| CompleteFile { temporary, target, name: self.name }))

@@ -1,5 +1,4 @@
-//! What must not be left behind: temporary files and the folders made for them. Whoever drops them
-//! removes them; so does a signal, by [`clean_up`].
+//! Removes temporary files and the folders made for them, when they are dropped or by [`clean_up`] after a signal.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -13,7 +12,7 @@ use anyhow::{Context, Result};
 /// finds all of it.
 static MADE: Mutex<MadeFiles> = Mutex::new(MadeFiles { files: Vec::new(), folders: Vec::new() });
 
-/// What is removed at an end that comes too early.
+/// Lists the files and folders that are removed at an early end.
 #[derive(Debug)]
 pub struct MadeFiles {
     files: Vec<PathBuf>,
@@ -22,7 +21,7 @@ pub struct MadeFiles {
 }
 
 fn made() -> MutexGuard<'static, MadeFiles> {
-    // It is whole after a panic too.
+    // The list is whole after a panic, too.
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -36,7 +35,7 @@ fn take(list: &mut Vec<PathBuf>, path: &Path) -> bool {
 pub fn clean_up() -> MutexGuard<'static, MadeFiles> {
     let mut made = made();
     for file in made.files.drain(..) {
-        // There is nobody to tell, and nothing else to do.
+        // The process ends: there is nobody to tell.
         let _ = std::fs::remove_file(file);
     }
     for folder in made.folders.drain(..).rev() {
@@ -61,10 +60,11 @@ impl TemporaryFile {
             let n = NUMBER.fetch_add(1, Ordering::Relaxed);
             let path = folder.join(format!(".destage-{}-{n}.part", std::process::id()));
             match File::options().write(true).create_new(true).open(&path) {
-                // Left by a process of the same number that was killed.
+                // A process of the same number was killed and has left its file.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(file) => {
+                    // Still under the lock: a signal between making and noting would leave the file behind.
                     made.files.push(path.clone());
                     return Ok((Self { path }, file));
                 }
@@ -72,7 +72,7 @@ impl TemporaryFile {
         }
     }
 
-    /// Its present name.
+    /// Returns the present name.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -82,7 +82,7 @@ impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let mut made = made();
         if take(&mut made.files, &self.path) {
-            // Whoever dropped it has an error to tell already.
+            // Whoever dropped the file has an error to report already.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -91,16 +91,17 @@ impl Drop for TemporaryFile {
 /// A file that only has to be given its name.
 #[derive(Debug)]
 pub struct CompleteFile {
-    /// Where it lies.
+    /// Holds the temporary file.
     pub temporary: TemporaryFile,
-    /// Its name to be.
+    /// Holds the future name.
     pub target: PathBuf,
-    /// As the user named it, for messages.
+    /// Holds the path as the user gave it, for messages.
     pub name: PathBuf,
 }
 
 /// Gives files their names, in this order; a signal comes before the first or after the last.
 pub fn rename(files: &[CompleteFile]) -> Result<()> {
+    // The lock is held over all renames, so that a signal finds either none or all of them done.
     let mut made = made();
     for file in files {
         std::fs::rename(&file.temporary.path, &file.target)
@@ -125,7 +126,7 @@ impl MadeFolders {
         for folder in missing.into_iter().rev() {
             let mut made = made();
             match std::fs::create_dir(folder) {
-                // By `..` in the path, or somebody else at the same time.
+                // A `..` in the path made it, or somebody else at the same time.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => continue,
                 result => result?,
             }
@@ -144,7 +145,7 @@ impl Drop for MadeFolders {
         let mut made = made();
         for folder in self.made.iter().rev() {
             if take(&mut made.folders, folder) {
-                // It stays where something lies in it.
+                // A folder with something in it stays.
                 let _ = std::fs::remove_dir(folder);
             }
         }

@@ -28,12 +28,12 @@ pub use place::{folder, followed, opened};
 use made::MadeFolders;
 use place::{OutputIdentity, OutputPlace};
 
-/// What a command reads and writes.
+/// Keeps the inputs and outputs of a command apart.
 #[derive(Debug)]
 pub struct CommandOutputs {
     inputs: Vec<(PathBuf, OutputIdentity)>,
     taken: Vec<(PathBuf, OutputIdentity)>,
-    /// Whether an output is the standard output by name.
+    /// Is true if an output is the standard output by name.
     stdout: bool,
     /// Dropped last: they can be removed only when they are empty.
     folders: Vec<MadeFolders>,
@@ -49,7 +49,7 @@ impl CommandOutputs {
         let inputs =
             inputs.filter_map(|path: PathBuf| OutputIdentity::of_input(&path).map(|identity| (path, identity)));
         let mut outputs = Self { inputs: inputs.collect(), taken: Vec::new(), stdout: false, folders: Vec::new() };
-        // Something is shown there even if no output is named so.
+        // The table goes there even if no output is named so.
         outputs.take(Path::new("-"), OutputIdentity::of_stdout())?;
         Ok(outputs)
     }
@@ -90,10 +90,12 @@ impl CommandOutputs {
     pub fn commit(&mut self, files: impl IntoIterator<Item = NewFile>) -> Result<()> {
         let mut complete = Vec::new();
         for file in files {
+            // All files are complete before the first gets its name, so a full disk leaves none of them.
             complete.extend(file.complete()?);
         }
         made::rename(&complete)?;
         let mut folders: Vec<&Path> = complete.iter().map(|file| folder(&file.target)).collect();
+        // One sync a folder makes all its names durable.
         folders.sort_unstable();
         folders.dedup();
         for folder in folders {
@@ -125,9 +127,10 @@ fn shown(path: &Path) -> String {
 
 /// Makes the names in a folder last, where the file system can do that.
 fn sync(folder: &Path) -> io::Result<()> {
-    // A folder may be one that can be written to and not read.
+    // A folder may be writable without being readable, and then cannot be synced.
     let Ok(folder) = File::open(folder) else { return Ok(()) };
     match folder.sync_all() {
+        // Some file systems cannot sync a folder, and say so by this error.
         Err(error) if error.kind() != ErrorKind::InvalidInput => Err(error),
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Where an output goes, by whichever name it is called.
+//! Finds the place of an output, by whichever name it is called.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
@@ -12,14 +12,14 @@ use rustix::fs::{PROC_SUPER_MAGIC, statfs};
 /// Links that are followed from one to the next; as many as the kernel follows.
 const LINKS: usize = 40;
 
-/// Where an output goes.
+/// Names the place of an output.
 #[derive(Debug)]
 pub enum OutputPlace {
     /// The standard output, also by a name such as `/dev/stdout`.
     Stdout,
     /// The standard error, by such a name.
     Stderr,
-    /// What can only be written directly: a device, a pipe, or an open file that is named through
+    /// Is a place that can only be written directly: a device, a pipe, or an open file that is named through
     /// `/proc/.../fd`.
     Direct(Metadata),
     /// A file that is replaced.
@@ -29,7 +29,7 @@ pub enum OutputPlace {
 }
 
 impl OutputPlace {
-    /// Where what is called `path` goes.
+    /// Finds the place of `path`.
     ///
     /// # Errors
     /// Where that cannot be known, and where the name is none of a file.
@@ -50,7 +50,7 @@ impl OutputPlace {
             }
             return Ok(Self::New(target));
         };
-        // What is open has a place in its file already, and perhaps no name any more.
+        // An open file has a position already, and perhaps no name any more.
         if links.iter().any(|link| statfs(folder(link)).is_ok_and(|system| system.f_type == PROC_SUPER_MAGIC)) {
             let is = |stream: io::Result<Metadata>| {
                 stream.is_ok_and(|stream| (stream.dev(), stream.ino()) == (metadata.dev(), metadata.ino()))
@@ -66,8 +66,9 @@ impl OutputPlace {
         Ok(if metadata.is_file() { Self::Existing(target, metadata) } else { Self::Direct(metadata) })
     }
 
-    /// What it is, to be compared with inputs and other outputs; `None` for what cannot be spoilt,
-    /// such as a terminal or `/dev/null`.
+    /// Returns the identity of the place, to be compared with inputs and other outputs.
+    ///
+    /// `None` stands for places where nothing can be spoilt, such as a terminal or `/dev/null`.
     pub fn identity(&self) -> Option<OutputIdentity> {
         match self {
             Self::Stdout => OutputIdentity::of_stdout(),
@@ -81,7 +82,7 @@ impl OutputPlace {
     }
 }
 
-/// What a file or disk is, by whichever of its names it is called.
+/// Identifies a file or disk, by whichever of its names it is called.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OutputIdentity {
     /// A file's or pipe's file system and number in it.
@@ -93,28 +94,30 @@ pub enum OutputIdentity {
 }
 
 impl OutputIdentity {
-    /// That of what `metadata` describes; `None` for what is not spoilt by being written twice, or
-    /// read and written.
+    /// Returns the identity of the file that `metadata` describes.
+    ///
+    /// `None` stands for files that can be written twice, or read and written, without harm.
     pub fn of(metadata: &Metadata) -> Option<Self> {
         match metadata.file_type() {
+            // Two nodes in `/dev` may be one disk, so its number counts and not the node's.
             kind if kind.is_block_device() => Some(Self::Device(metadata.rdev())),
             kind if kind.is_file() || kind.is_fifo() => Some(Self::File(metadata.dev(), metadata.ino())),
             _ => None,
         }
     }
 
-    /// That of what an input is read from: the file called `path`, for `-` the standard input.
+    /// Returns the identity of an input: the file called `path`, for `-` the standard input.
     pub fn of_input(path: &Path) -> Option<Self> {
         Self::of(&if path == Path::new("-") { opened(io::stdin()).ok()? } else { std::fs::metadata(path).ok()? })
     }
 
-    /// That of the standard output.
+    /// Returns the identity of the standard output.
     pub fn of_stdout() -> Option<Self> {
         Self::of(&opened(io::stdout()).ok()?)
     }
 }
 
-/// What is known of an open file.
+/// Returns the metadata of an open file.
 pub fn opened(file: impl AsFd) -> io::Result<Metadata> {
     File::from(file.as_fd().try_clone_to_owned()?).metadata()
 }
@@ -124,7 +127,7 @@ pub fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What `path` names once symbolic links are followed, though there be no such file yet.
+/// Returns the file that `path` names once symbolic links are followed, even if there is no such file yet.
 ///
 /// # Errors
 /// Where a link cannot be read or links go round in a circle.
@@ -138,7 +141,7 @@ fn links(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
         match std::fs::read_link(&path) {
-            // A relative link is seen from the folder that it lies in.
+            // A relative link starts at the folder that it lies in.
             Ok(link) => path = folder(&path).join(link),
             Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => return Ok(links),
             Err(error) => return Err(error),
