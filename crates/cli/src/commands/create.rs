@@ -94,6 +94,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let given = matches.get_one::<PathBuf>("array").context("the array is missing")?;
     let path = if given.extension().is_some_and(|extension| extension == "toml") {
+        // A description of another name lets several arrays share a folder.
         given.clone()
     } else {
         given.join("array.toml")
@@ -106,6 +107,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let mut files: Vec<PathBuf> = matches.get_many("member").unwrap_or_default().cloned().collect();
     let adopt = matches.get_flag("adopt");
+    // Md's superblocks tell more than a user remembers; whatever is given as well must agree.
     let md = if adopt { MdArray::read(&files)? } else { None };
     let level = or_dev(LEVEL.created.name, "raid5:4").map(|text| read(&LEVEL, text)).transpose()?;
     let level = level.map(|(level, members)| ShownLevel(level, members));
@@ -133,7 +135,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if !files.is_empty() && files.len() != members as usize {
         bail!("--member: {} files are given; {level}:{members} has {members} members", files.len());
     }
-    // A relative name is one from here, not from the description.
+    // A relative name starts here, while names in the description start at its folder.
     let absolute = |path: PathBuf| std::path::absolute(&path).with_context(|| path.display().to_string());
     let files = if files.is_empty() {
         (0..members).map(|number| format!("member{number}").into()).collect()
@@ -158,13 +160,14 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         members: files,
     };
     let mut cache = CachePart { policy, size: cache_size, device };
+    // Only caches that need a device get one: a file that nothing uses would take room.
     if cache.device.is_none() && cache.has_device()? {
         cache.device = Some("cache".into());
     }
     let nvram = match matches.get_one::<PathBuf>("nvram").cloned() {
         Some(place) if place == Path::new(ON_CACHE) => Some(NvramPart::on_cache_device()),
         Some(path) => Some(NvramPart::own(absolute(path)?)),
-        // In a file it would be on some other disk.
+        // An NVRAM in a file would lie on some other disk, which may be slower than the cache's.
         None => cache.device.as_deref().filter(|path| is_block_device(path)).map(|_| NvramPart::on_cache_device()),
     };
     let mut description = ArrayDescription::new(array, cache);
@@ -182,6 +185,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         None => description.create(&path, watch),
     };
     let signal = called_off.load(Ordering::Relaxed);
+    // Called off by a signal: everything is removed by now, and the exit status tells the signal.
     if made.is_err() && signal != 0 {
         signals::end_now(signal);
     }
@@ -210,6 +214,7 @@ fn watch() -> (ZeroingWatch, Arc<AtomicI32>) {
     let called_off = Arc::new(AtomicI32::new(0));
     let heard = Arc::clone(&called_off);
     signals::call(move |signal| {
+        // A second signal means that the user does not want to wait for the clean-up.
         if heard.swap(signal, Ordering::Relaxed) != 0 {
             signals::end_now(signal);
         }
@@ -228,6 +233,7 @@ fn watch() -> (ZeroingWatch, Arc<AtomicI32>) {
 fn warn_of_shortages(description: &ArrayDescription, path: &Path) {
     let folder = path.parent().unwrap_or(Path::new(""));
     let files = description.array.members.iter().chain(&description.cache.device);
+    // Members are sparse files, so a file system may promise more room than it has.
     let files: Vec<PathBuf> = files.map(|file| folder.join(file)).collect();
     match shortages(files.iter().map(PathBuf::as_path)) {
         Ok(shortages) => {
@@ -274,7 +280,10 @@ impl<L: fmt::Display> fmt::Display for ShownLevel<L> {
     }
 }
 
-/// What was given, or else what md's superblocks say; an error if these are not the same.
+/// Returns the value that was given, or else that of md's superblocks.
+///
+/// # Errors
+/// If both are there and differ.
 fn agreed<T: PartialEq + fmt::Display>(name: &str, given: Option<T>, md: Option<T>) -> Result<Option<T>> {
     match (given, md) {
         (Some(given), Some(md)) if given != md => bail!("--{name} {given}: md's superblocks say {md}"),

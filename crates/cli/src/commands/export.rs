@@ -27,8 +27,9 @@ pub fn help() -> String {
     )
 }
 
-/// Where temporary files go: beside the new file, if that is one.
+/// Returns the folder for temporary files: beside the new file, if there is one.
 fn scratch(to: &Path) -> PathBuf {
+    // Beside the new file there is room for it, while the system's temporary folder may be small memory.
     let file = to != Path::new("-") && (to.is_file() || !to.exists());
     if file { output::folder(to).to_owned() } else { std::env::temp_dir() }
 }
@@ -58,7 +59,7 @@ pub fn write(
     Ok(())
 }
 
-/// What went wrong, with the file that it speaks of.
+/// Returns the error of a copy with the file that it is about.
 pub fn failed(from: &str, to: &Path) -> impl Fn(CopyError) -> anyhow::Error {
     move |error| match error {
         CopyError::Read(error) => error.into(),

@@ -125,16 +125,16 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 
     let device = RecordedDevice::open(&file)?;
     check_output(&device, &to, matches.get_flag("own-writes"))?;
-    // Before anything is begun: whoever has run a long command does not want to learn that its
-    // recording has no place.
+    // Before anything is begun: a long command should not be run for a recording that has no place.
     let mut outputs = CommandOutputs::apart_from([file])?;
     let file = outputs.file(&to)?;
     let replaces = file.replaces();
-    // From here on a signal ends the recording in good order; before, it ends the program as ever.
+    // From here on a signal ends the recording and keeps it; before, it ends the program.
     let stop = Arc::new(AtomicBool::new(false));
     signals::tell(&stop);
     let options = RecordOptions { at, buffer_bytes: buffer, requests, ..RecordOptions::default() };
     let recorder = TraceRecorder::start(&device, &options)?;
+    // The command's own output would end up in the middle of the trace or the summary.
     let stdout_is_taken = to == Path::new("-") || matches.get_flag("json");
     let command = matches.get_many::<std::ffi::OsString>("command");
     let mut job = command.map(|words| RecordedJob::start(words, stdout_is_taken)).transpose()?;
@@ -159,7 +159,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         &mut |progress| {
             line.show(|| progress_line(&device.name, progress));
             end = match () {
-                // It ends by itself.
+                // The recorder ends by itself, and may still drop retracted requests.
                 () if progress.full => RecordingEnd::Requests,
                 () if stop.swap(false, Ordering::Relaxed) => RecordingEnd::Signal,
                 () if duration.is_some_and(|duration| progress.elapsed >= duration) => RecordingEnd::Duration,
@@ -185,13 +185,14 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         },
     );
     line.finish();
-    // Whatever happened in the kernel, what was recorded so far becomes a whole trace, unless an
-    // older one would have to give way to it; what could not be written is none.
+    // Whatever the kernel did, the requests so far make a whole trace, unless an older one would have to give way
+    // to it.
     let finished = match &result {
         Err(RecordError::Sink(_)) => Ok(()),
         Err(_) if replaces => Ok(()),
         _ => writer.finish().map_err(&failed).and_then(|file| outputs.commit([file])),
     };
+    // The command is waited for even after a failure, so that it does not outlive its recording unnoticed.
     let ended = job.map(|job| job.finish(result.is_err() || end == RecordingEnd::Signal, &stop)).transpose()?;
     let summary = match result {
         Ok(summary) => summary,
@@ -230,7 +231,7 @@ fn check_output(device: &RecordedDevice, to: &Path, allowed: bool) -> Result<()>
     };
     let is_disk = |metadata: &std::fs::Metadata| metadata.file_type().is_block_device();
     if to == Path::new("-") {
-        // A closed one is told when it is written to.
+        // A closed output is an error when it is written to.
         let Ok(stdout) = opened(std::io::stdout()) else { return Ok(()) };
         if is_disk(&stdout) {
             bail!("the standard output is a block device; name a file for the trace");
@@ -243,8 +244,7 @@ fn check_output(device: &RecordedDevice, to: &Path, allowed: bool) -> Result<()>
     if std::fs::metadata(to).is_ok_and(|metadata| is_disk(&metadata)) {
         bail!("{} is a block device; name a file for the trace", to.display());
     }
-    // The folder in which the file will be made, and the file that it will replace, which may be
-    // mounted there.
+    // The folder of the new file counts, and the file that it replaces, which may be a mount point of its own.
     let target = followed(to).with_context(|| format!("cannot create {}", to.display()))?;
     let folder = folder(&target);
     if !folder.exists() {
@@ -256,7 +256,7 @@ fn check_output(device: &RecordedDevice, to: &Path, allowed: bool) -> Result<()>
     Ok(())
 }
 
-/// How often a command that is waited for is looked at.
+/// Sets how often a command that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The command that is recorded.
@@ -265,13 +265,13 @@ struct RecordedJob {
     ended: Option<ExitStatus>,
 }
 
-/// How a command came to its end.
+/// Tells how a command came to its end.
 enum CommandEnd {
     /// By itself.
     Alone(ExitStatus),
     /// Because it was asked to.
     Asked,
-    /// It has not; this is its number.
+    /// Tells that it has not ended; holds its process number.
     Left(u32),
 }
 
@@ -305,7 +305,7 @@ impl RecordedJob {
             if wishes > 0 && !asked {
                 asked = true;
                 let pid = rustix::process::Pid::from_child(&self.child);
-                // It may have ended just now.
+                // The command may have ended just now.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
             if wishes > 1 {
@@ -329,7 +329,7 @@ fn progress_line(device: &str, progress: &RecordProgress) -> String {
     )
 }
 
-/// What there is to say at the end.
+/// Holds the report at the end.
 struct RecordingReport<'a> {
     device: &'a RecordedDevice,
     at: RecordedMoments,
@@ -386,7 +386,7 @@ impl RecordingReport<'_> {
             let times = [l.mean, l.p50 as f64, l.p99 as f64, l.p99_9 as f64, l.max as f64].map(q::show_time);
             rows.push(("latency mean, p50, p99, p99.9, max", times.join(", ")));
         }
-        // What need not be said is not.
+        // Counts of 0 need no line.
         for (name, count) in [
             ("with FUA", c.fua),
             ("write zeroes, among the writes", c.write_zeroes),

@@ -26,7 +26,7 @@ use crate::table::{TextCell, TextColumn, TextTable};
 use crate::workers::{self, SchedulerWorkers};
 use crate::{candidates, flags, markdown};
 
-/// Where the recordings lie that come with destage, seen from its checkout.
+/// Names the folder of the recordings that come with destage, seen from its checkout.
 const RECORDINGS: &str = "traces";
 
 /// The command.
@@ -226,7 +226,7 @@ fn table(rows: &[[String; 6]]) -> TextTable {
     table
 }
 
-/// How a verdict is shown; its words say the same.
+/// Returns the style of a verdict; its words say the same.
 fn style(holds: &str) -> Style {
     let begins = |words: &[&str]| words.iter().any(|word| holds.starts_with(word));
     match () {

@@ -92,6 +92,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if sockets.is_empty() && addresses.is_empty() && handed_over.is_empty() && ublk.is_none() {
         sockets.push(beside(&path, "nbd.sock"));
     }
+    // The trace's file is opened before the array, so that a wrong name costs no start.
     let mut outputs = CommandOutputs::apart_from([&path])?;
     let record = matches.get_one::<PathBuf>("record");
     let record = record.map(|to| Ok::<_, anyhow::Error>((to, RecordedTrace::begin(&mut outputs, to)?))).transpose()?;
@@ -100,6 +101,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let program = described.serve.on_event.clone().map(|command| Rc::new(EventProgram::start(command, &path, log)));
     let memory = described.serve.memory.0;
     let identity = block_device::identity(&described);
+    // Before the array is opened, so that the threads of its devices inherit it.
     if ublk.is_some() {
         block_device::serve_io();
     }
@@ -112,7 +114,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let mut service = BlockService::new(array, &offer)?;
     service.limit_memory(memory);
-    // Before clients can come: who finds it serving can ask it.
+    // Orders are taken before clients can come: a client that finds the service can then ask it.
     let orders = control(matches);
     service.take_orders(&orders).with_context(|| format!("cannot take orders at {}", orders.display()))?;
     for listener in handed_over {
@@ -126,7 +128,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     for address in addresses {
         service.listen(SocketListener::tcp(address).with_context(|| format!("cannot listen at {address}"))?)?;
     }
-    // Last of all: from here on the kernel reads from it, and nothing else may fail.
+    // The block device comes last: from here on the kernel reads from it, and a failure would show up in other
+    // programs.
     if let Some(device) = ublk {
         block_device::tell_of_wait(identity);
         let offer = DeviceOffer { device, identity, bytes: status.bytes, read_only: offer.read_only, depth: DEPTH };
@@ -154,6 +157,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let (stop, wake) = (service.stop_flag(), service.waker());
     signals::call(move |signal| {
+        // A second signal ends it at once, which is as safe as a crash.
         if stop.swap(true, Ordering::Relaxed) {
             signals::end_now(signal);
         }
@@ -197,6 +201,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let (lost, is_behind, rows, data_lost) = (done.lost.clone(), done.is_behind, done.rows, done.data_lost);
         tell(ServiceEvent::Resynchronised { lost, is_behind, rows, data_lost });
     }
+    // Events so far were told directly, so that the log begins with the start.
     service.tell_events(tell);
     let command = matches.get_one::<OsString>("run");
     let (stop, wake) = (service.stop_flag(), service.waker());
@@ -208,15 +213,17 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             stop.store(true, Ordering::Relaxed);
             wake();
         };
-        // It finds the block device that it is told of.
+        // The command must find the block device that it is told of.
         job.watch(device.map(|_| appears), ended)
     });
     let served = service.run();
     if let Some(program) = program.and_then(Rc::into_inner) {
+        // The program hears of the end before this process is gone.
         program.finish();
     }
     if let Some((to, record)) = record {
         let recorder = record.recorder.borrow_mut().take().context("the record is there until here")?;
+        // The trace is completed even if the service failed: what was recorded is true.
         let file = recorder.finish().map_err(refused(to))?;
         outputs.commit([file])?;
     }
@@ -234,7 +241,7 @@ fn started(path: &Path, status: &ArrayStatus, uris: Vec<String>) -> ServiceEvent
     ServiceEvent::Started { array: path.display().to_string(), level, policy, bytes: status.bytes, uris }
 }
 
-/// What may be lost with the files of NVRAM and intents.
+/// Returns the losses that the user accepts with the files of NVRAM and intents.
 fn accepted(matches: &ArgMatches) -> AcceptedLosses {
     let all = matches.get_flag("accept-losses");
     AcceptedLosses { data: all, notes: all }

@@ -1,4 +1,4 @@
-//! What the commands of the block service have in common: which array is meant, and how it is asked.
+//! Finds the array and its service for the commands that ask it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub fn beside(description: &Path, name: &str) -> PathBuf {
     description.with_file_name(name)
 }
 
-/// Where the service takes orders.
+/// Returns the socket at which the service takes orders.
 pub fn control(matches: &ArgMatches) -> PathBuf {
     let given = matches.get_one::<PathBuf>("control").cloned();
     given.unwrap_or_else(|| beside(&description(matches), "control.sock"))
@@ -83,6 +83,7 @@ pub fn order_with_progress(
     match destage_engine::order_with_progress(&socket, order, timeout, tell) {
         Ok(ControlReply::Failed(why)) => bail!(why),
         Ok(reply) => Ok(reply),
+        // The order was not carried out, and will not be: the socket is closed by then.
         Err(error @ OrderError::Unheard { .. }) => {
             let what_to_do = unheard(server_pid(&description));
             bail!("{array}: {error} (asked at {at}), and nothing was done. {what_to_do}")
@@ -109,7 +110,8 @@ fn server_pid(description: &Path) -> Option<u32> {
     let file = std::fs::metadata(member).ok()?;
     let device = file.dev();
     let place = format!("{:02x}:{:02x}:{}", major(device), minor(device), file.ino());
-    // "4: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"; a process of another container is 0.
+    // A line is "4: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"; the number of a process in another container is
+    // 0.
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let mut locks = locks.lines().map(|lock| lock.split_whitespace().collect::<Vec<_>>());
     let lock = locks.find(|lock| lock.get(5) == Some(&place.as_str()))?;

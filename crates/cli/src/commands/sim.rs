@@ -54,11 +54,11 @@ pub fn command() -> Command {
         .args(flags::args(SIM))
 }
 
-/// Where the results go.
+/// Holds the outputs of a simulation.
 struct ResultSinks {
     json: Option<NewFile>,
     csv: Option<NewFile>,
-    /// What became of each request.
+    /// Logs what became of each request.
     log: Option<LatencyLog>,
     report: Option<ReportFolder>,
     /// None of them goes to the standard output.
@@ -78,7 +78,7 @@ impl ResultSinks {
             bail!("--json and --csv cannot both go to the standard output; give one of them a file: --csv=FILE");
         }
         let mut outputs = CommandOutputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
-        // The folder first, since the others may lie in it.
+        // The folder comes first, since other files may lie in it.
         let report = REPORT.path(settings)?;
         let report = report.map(|path| ReportFolder::begin(&mut outputs, &path, &FILES)).transpose()?;
         let json = json.map(|path| outputs.file(&path)).transpose()?;
@@ -87,7 +87,7 @@ impl ResultSinks {
         Ok(Self { json, csv, log, report, table: shown == 0, outputs })
     }
 
-    /// Whether results are kept, with what is known of the trace.
+    /// Returns true if results are kept, with what is known of the trace.
     fn keep(&self) -> bool {
         self.json.is_some() || self.csv.is_some() || self.report.is_some()
     }
@@ -109,7 +109,7 @@ impl ResultSinks {
             files.push(file);
         }
         if let Some(folder) = self.report {
-            // The very bytes that `destage report` would read.
+            // The bytes that `destage report` would read, so that both write the same page.
             let mut json = Vec::new();
             results::json(&mut json, runs)?;
             let report = RunsReport::new(destage_report::read("results", &json)?);
@@ -120,7 +120,7 @@ impl ResultSinks {
             files.extend(folder.write(report.files()?)?);
         }
         outputs.commit(files)?;
-        // After the files: whoever reads these may stop before their end.
+        // After the files: a reader of the standard output may stop before its end.
         for (mut file, write) in direct {
             write(&mut file, runs)?;
             outputs.commit([file])?;
@@ -134,7 +134,7 @@ impl ResultSinks {
     }
 }
 
-/// What is said of all runs when they are over.
+/// Holds what is needed to write the results when all runs are over.
 struct RunsEnding<'a> {
     requests: &'a SimulatedRequests,
     settings: &'a ScenarioSettings,
@@ -152,7 +152,7 @@ impl RunsEnding<'_> {
         text: impl Fn(&mut TerminalScreen, &[R], Option<RankingObjective>) -> std::io::Result<()>,
     ) -> Result<()> {
         let sizes = self.requests.sizes_result(self.settings, self.caches)?;
-        // Of what was kept it is known already.
+        // A kept result knows the trace's characteristics already.
         let counted = results.first_mut().and_then(|first| first.input().characteristics.take());
         let counted =
             counted.or_else(|| self.counter.map(CharacteristicsCounter::finish)).filter(|_| self.sinks.keep());
@@ -219,6 +219,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     let mut requests = sim::requests(&settings)?;
     let resume = RESUME.path(&settings)?;
+    // A pipe has no identity by which a result could be found again.
     if resume.is_some() {
         requests.check_resume(&settings)?;
     }
@@ -228,6 +229,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     find_sizes(&settings, &mut requests, &TraceBar::new(progress, &trace))?;
     let simulation = destage_scenario::simulation(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
+    // Before the simulation: a file that cannot be written must not cost hours.
     let sinks = ResultSinks::open(&settings, &requests)?;
     let kept = resume.map(|folder| anyhow::Ok(ResultCache::open(&folder, &std::env::current_exe()?)?)).transpose()?;
     let timing = TIMING.get(&settings)?;
@@ -240,7 +242,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut open = || {
         let input = requests.open(passes)?;
         passes += 1;
-        // Every pass reads the same.
+        // Every pass reads the same trace, so only the first is counted.
         Ok(match &counter {
             Some(counter) if passes == 1 => counter.count(input),
             _ => input,

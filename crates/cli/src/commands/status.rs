@@ -154,7 +154,7 @@ fn waiting(seconds: Option<f64>) -> String {
     seconds.map(|seconds| format!(", slow: no answer for {}", show_time(seconds * 1e9))).unwrap_or_default()
 }
 
-/// What was written for each byte that clients wrote, by where.
+/// Returns the bytes written for each byte that clients wrote, by device.
 fn amplification(status: &ServiceStatus) -> Option<String> {
     let (array, asked) = (&status.array, status.requests.writes.bytes);
     let all = |kind: &dyn Fn(&DeviceStatus) -> bool| -> u64 {
@@ -163,7 +163,7 @@ fn amplification(status: &ServiceStatus) -> Option<String> {
     let is_cache = |device: &DeviceStatus| device.name == "cache";
     let (nvram, intents) = (array.nvram.written_bytes, array.intents.written_bytes);
     let each = |bytes: u64| bytes as f64 / asked as f64;
-    // What the NVRAM writes is wear of the device that it lies on.
+    // The NVRAM's writes wear out the device that it lies on.
     let (cache, state, of_them) = if array.nvram.on.is_some() {
         (nvram, intents, format!(", of which the nvram {:.2}, intents", each(nvram)))
     } else {
@@ -179,7 +179,7 @@ fn amplification(status: &ServiceStatus) -> Option<String> {
     })
 }
 
-/// Who reads and writes devices, and how.
+/// Names the I/O backend, and whether it is direct.
 fn io(array: &ArrayStatus) -> String {
     let by = if array.io == "uring" { "io_uring" } else { "threads" };
     let why = array.no_uring.as_ref().map(|why| format!(", since there is no io_uring: {why}")).unwrap_or_default();

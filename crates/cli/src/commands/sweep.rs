@@ -104,7 +104,7 @@ fn here(description: &SweepDescription, out: &Path, threads: Option<u16>, progre
     Ok(done?)
 }
 
-/// What Python says in the end.
+/// Holds the last message of Python.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum SweepMessage {

@@ -223,7 +223,7 @@ fn columns_of(format: &FormatSpec) -> String {
 /// Volumes that a table shows; JSON has all.
 const MOST_VOLUMES: usize = 20;
 
-/// What each volume is asked for, where there are several.
+/// Shows the requests of each volume, where there are several.
 fn show_volumes(screen: &mut TerminalScreen, described: &TraceDescription) -> Result<()> {
     let volumes = &described.volumes;
     if volumes.len() < 2 {

@@ -14,17 +14,17 @@ use super::{
 use crate::screen::{TerminalScreen, wrap};
 use crate::table::{TextColumn, TextTable};
 
-/// What has a page.
+/// Names the subject of a page.
 pub(super) enum PageEntry {
     /// A buffer inside an SSD.
     Buffer(&'static PolicyInfo),
-    /// What goes around one.
+    /// Is a layer around a buffer.
     Layer(&'static LayerInfo),
     /// Layers, the outermost first, around a buffer.
     Composition(String, Vec<&'static LayerInfo>, &'static PolicyInfo, BuiltPolicy),
     /// A cache of the host, which may have something around it.
     HostCache(&'static HostCacheInfo),
-    /// What goes around one.
+    /// Is a layer around a host cache.
     HostLayer(&'static cache::LayerInfo),
 }
 
@@ -86,7 +86,7 @@ fn unknown(name: &str) -> String {
 struct PageParam {
     of: &'static str,
     spec: &'static ParamSpec,
-    /// What holds unless told otherwise; inside layers that may be something else than alone.
+    /// Holds the value without any setting; inside layers it may differ from that alone.
     value: String,
 }
 
@@ -112,12 +112,12 @@ fn command_line(screen: &mut TerminalScreen, words: &str) -> std::io::Result<()>
     Ok(())
 }
 
-/// Where a buffer that chooses channels can be simulated.
+/// Says where a buffer that chooses channels can be simulated.
 fn channels(chooses: bool) -> Option<(&'static str, String)> {
     chooses.then(|| ("with --device ssd", "it needs --ssd.allocation channels".to_owned()))
 }
 
-/// What members must be where they are told to collect garbage.
+/// Says which members can be told to collect garbage.
 fn collectors(needs: bool) -> Option<(&'static str, String)> {
     needs.then(|| ("members", "SSDs: it needs --device ssd".to_owned()))
 }
@@ -134,7 +134,7 @@ impl PageEntry {
         }
     }
 
-    /// What it is in one line.
+    /// Returns the title, in one line.
     fn title(&self) -> String {
         match self {
             Self::Buffer(info) => info.title.to_owned(),
@@ -148,7 +148,7 @@ impl PageEntry {
         }
     }
 
-    /// What it does, a paragraph for each of its parts.
+    /// Describes the subject, in a paragraph for each of its parts.
     fn about(&self) -> Vec<String> {
         match self {
             Self::Buffer(info) => vec![info.about.to_owned()],
@@ -162,7 +162,7 @@ impl PageEntry {
         }
     }
 
-    /// What else is known of it.
+    /// Lists further facts.
     fn facts(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Buffer(info) => {
@@ -233,7 +233,7 @@ impl PageEntry {
         }
     }
 
-    /// Its parameters.
+    /// Lists the parameters.
     fn params(&self) -> Vec<PageParam> {
         match self {
             Self::Buffer(info) => at_defaults(info.name, info.params),
