@@ -10,7 +10,7 @@ use destage_scenario::quantity::show_count;
 use crate::screen::TerminalScreen;
 use crate::table::{TextCell, TextColumn, TextTable};
 
-/// What is advised stands out.
+/// Highlights what is advised.
 const ADVISED: anstyle::Style = anstyle::Style::new().bold();
 
 /// Policies that are named as being as good, or perhaps so, at most.
@@ -69,7 +69,7 @@ fn budget(advice: &TraceAdvice) -> String {
     }
 }
 
-/// How much more something costs.
+/// Returns how much more something costs, in words.
 fn more(share: f64) -> String {
     match share {
         share if share >= 1.0 => format!("{:.1} times", 1.0 + share),
@@ -104,7 +104,7 @@ fn beside(judge: RunJudge, best: &AdvisedChoice, other: &AdvisedChoice) -> Strin
     }
 }
 
-/// What the halves say of the choice.
+/// Compares the choice with the runner-up over each half of the trace.
 fn halves(judge: RunJudge, halves: &[HalfTrace]) -> String {
     let told = |value: Option<f64>| value.map_or_else(|| "no result".to_owned(), |value| judge.told(value));
     let each = halves
@@ -114,7 +114,7 @@ fn halves(judge: RunJudge, halves: &[HalfTrace]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// What the confidence rests on.
+/// Explains the confidence.
 fn confidence(judge: RunJudge, advice: &TraceAdvice) -> String {
     let lost = advice.halves.iter().try_fold(0.0, |most: f64, half| Some(most.max(half.lost?)));
     let level = &*advice.confidence;

@@ -24,7 +24,7 @@ use crate::spark;
 use crate::table::{BEST, TextCell, TextColumn, TextTable};
 use crate::volume_table::{self, VolumeRows};
 
-/// How requests were served.
+/// Lists the figures of how requests were served.
 const SERVICE: &[ShownFigure] = &[
     shown(CACHE_HIT_RATIO).ranked(),
     shown(REQUEST_RATE).places(1).ranked(),
@@ -36,7 +36,7 @@ const SERVICE: &[ShownFigure] = &[
     shown(BUSIEST),
     shown(MEAN_QUEUE).named("queue"),
 ];
-/// What was read and written, and how writes were carried out.
+/// Lists the figures of reads and writes, and how writes were carried out.
 const PAGES: &[ShownFigure] = &[
     shown(DATA_READS),
     shown(DATA_WRITES),
@@ -50,7 +50,7 @@ const PAGES: &[ShownFigure] = &[
     shown(CLAIM_WAITS),
 ];
 
-/// What cache devices are written for, and how long they last.
+/// Lists the figures of why cache devices are written, and how long they last.
 const CACHES: &[ShownFigure] = &[
     shown(CACHE_WRITES).ranked(),
     shown(CACHE_WRITES_PER_PAGE).named("per page").ranked(),
@@ -76,7 +76,7 @@ const DEBT: &[ShownFigure] = &[
     shown(OWED_ROWS),
 ];
 
-/// What collections of garbage in the members mean.
+/// Lists the figures of collections of garbage in the members.
 const COLLECTIONS: &[ShownFigure] = &[
     shown(DEVIATION).ranked(),
     shown(LONGEST).ranked(),
@@ -191,7 +191,7 @@ fn over_time(result: &ArrayResult, keys: RowKeys) -> spark::SparkLine {
     }
 }
 
-/// What says which run a row is about, beside the policy.
+/// Selects the columns that tell runs apart, beside the policy.
 #[derive(Clone, Copy)]
 struct RowKeys {
     /// Some run has a cache.
@@ -225,7 +225,7 @@ impl RowKeys {
         texts
     }
 
-    /// What tells runs of one size from each other.
+    /// Names a run among those of one size.
     fn named(self, result: &ArrayResult) -> String {
         match result.scheduler.as_deref().filter(|_| self.scheduler) {
             Some(scheduler) => format!("{} with {scheduler}", name(result)),
@@ -256,7 +256,7 @@ fn time(summary: Option<&LatencySummary>, figure: fn(&LatencySummary) -> f64) ->
     summary.map_or_else(|| "-".into(), |summary| show_time(figure(summary)))
 }
 
-/// When devices failed and came back, and how requests were served meanwhile.
+/// Lists when devices failed and came back, and how requests were served meanwhile.
 fn failures(results: &[ArrayResult], keys: RowKeys) -> TextTable {
     let times = ["failed", "at", "replaced", "rebuilt in"].map(TextColumn::number);
     let phases =

@@ -1,4 +1,4 @@
-//! Which runs do best, a line for each size of the cache.
+//! Shows which runs do best, a line for each size of the cache.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use destage_scenario::quantity::show_bytes;
 use crate::screen::TerminalScreen;
 use crate::table::{TextColumn, TextTable};
 
-/// Which of the runs, named alike, do best at each size. Where no size has several there is nothing to tell.
+/// Writes which of the runs, named alike, do best at each size. Writes nothing where no size has several runs.
 pub fn text(
     screen: &mut TerminalScreen,
     runs: &[ReportRun],

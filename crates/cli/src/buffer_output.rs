@@ -116,7 +116,7 @@ pub fn text(screen: &mut TerminalScreen, results: &[RunResult], objective: Optio
     findings_output::text(screen, &runs, objective)
 }
 
-/// Whether several runs have the same size.
+/// Returns true if several runs have the same size.
 fn has_rivals(results: &[RunResult]) -> bool {
     let mut sizes: Vec<u64> = results.iter().filter_map(|r| r.cache_bytes).collect();
     sizes.sort_unstable();
@@ -148,8 +148,7 @@ fn name(result: &RunResult) -> String {
     changed.fold(result.policy.clone(), |name, p| format!("{name}:{}={}", p.name, p.value))
 }
 
-/// Whether a run's figure can be compared with others': throughput only among the runs that the
-/// same model charges.
+/// Returns true if a run's figure can be compared with others': throughput only among runs that one model charges.
 fn is_comparable(figure: &ResultFigure, run: &ReportRun) -> bool {
     *figure != MODEL_THROUGHPUT || run.text("analytic.model") == "analytic"
 }

@@ -1,5 +1,8 @@
-//! What a shell can suggest as the value of a setting. A suggestion is one of many values that are
-//! right: a policy has parameters and layers, a workload can be a file; so nothing is refused here.
+//! Suggests values of settings to shells.
+//!
+//! A suggestion is one of many right values: a policy has parameters and layers, a workload can be a file. So
+//! nothing is refused
+//! here.
 
 use clap::builder::{OsStringValueParser, PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
@@ -19,7 +22,7 @@ use destage_trace::{EXPORTS, FORMATS, FormatId};
 pub struct SuggestedNames {
     values: fn(&'static str) -> Vec<String>,
     of: &'static str,
-    /// It may be a file, of which the value is the text ([`path_text`]).
+    /// Is true if the value may be a file, of whose name it is the text ([`path_text`]).
     is_path: bool,
 }
 
@@ -137,7 +140,7 @@ fn policy_names() -> Vec<String> {
     names
 }
 
-/// Those of `a|b|c:NAME` that are words to be given as they are.
+/// Returns those of `a|b|c:NAME` that are words to be given as they are.
 fn alternatives(value: &'static str) -> Vec<String> {
     let words = value.split('|').filter(|word| !word.contains(|c: char| c.is_uppercase() || c == '[' || c == ' '));
     words.map(str::to_owned).collect()

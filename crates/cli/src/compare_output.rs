@@ -8,7 +8,7 @@ use destage_report::{ComparedFigure, ComparedRun, RunComparison};
 use crate::screen::{BAD, DOUBTFUL, GOOD, TerminalScreen};
 use crate::table::{TextCell, TextColumn, TextTable};
 
-/// What the two results are called above the columns.
+/// Names the two results above the columns.
 const SIDES: [&str; 2] = ["A", "B"];
 
 /// The comparison of results from files of these names.
@@ -76,7 +76,7 @@ fn value(run: &ComparedRun, figure: &ComparedFigure, side: usize) -> TextCell {
     }
 }
 
-/// How far B is from A, and whether that is better.
+/// Returns how far B is from A, and whether that is better.
 fn change(figure: &ComparedFigure) -> TextCell {
     let Some(change) = figure.change() else { return "-".into() };
     if change == 0.0 {

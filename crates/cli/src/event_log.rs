@@ -99,6 +99,7 @@ impl EventLog {
     /// Writes an event down, if it is serious enough. Standard error may be gone: the service goes on without it.
     pub fn write(self, event: &ServiceEvent) {
         if event.severity() <= self.least {
+            // A closed terminal, or a full disk below a log file, is no reason to stop serving.
             drop(self.line(event).and_then(|line| Ok(io::stderr().lock().write_all(&line)?)));
         }
     }
@@ -107,7 +108,7 @@ impl EventLog {
         let (severity, time) = (event.severity(), Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true));
         let mut line = match self.form {
             LogForm::Json => serde_json::to_vec(&JsonLine { time, severity, event, text: event.to_string() })?,
-            // Whatever names of files hold, an event is one line.
+            // An event is one line, whatever names of files hold.
             LogForm::Text if self.in_journal => {
                 format!("<{}>{}", severity.syslog(), event.to_string().replace('\n', " ")).into_bytes()
             }

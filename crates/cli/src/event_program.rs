@@ -25,6 +25,7 @@ pub struct EventProgram {
 
 impl EventProgram {
     /// Begins to run this command for events of this array.
+    // A thread of its own runs the program: the service must not wait for a mail to be sent.
     pub fn start(command: String, array: &Path, log: EventLog) -> Self {
         let (events, waiting) = sync_channel::<ServiceEvent>(WAITING);
         let (ends, done) = sync_channel(1);
@@ -54,6 +55,7 @@ impl EventProgram {
 
     /// Has the command run for an event, if it is serious enough.
     pub fn tell(&self, event: &ServiceEvent) {
+        // A program that hangs must not fill memory with events: what it misses is logged.
         if event.severity() <= EventSeverity::Notice && self.events.try_send(event.clone()).is_err() {
             self.failed(format!("it is behind, and is not told that {event}"));
         }
@@ -63,6 +65,7 @@ impl EventProgram {
     pub fn finish(self) {
         let Self { events, done, command, log } = self;
         drop(events);
+        // The end of the service must not depend on somebody's script.
         if done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             log.write(&ServiceEvent::ProgramFailed {
                 command,

@@ -1,7 +1,8 @@
-//! What every command's help and manual page end with: calls to begin from, and exit statuses.
+//! Lists the ends of every command's help and manual page: calls to begin from, and exit statuses.
 //!
-//! The calls stand here and not with the commands, so that a test finds all of them: each is parsed
-//! as it would be on a command line.
+//! The calls stand here and not with the commands, so that a test finds all of them: each is parsed as it would be
+//! on a command
+//! line.
 
 use clap::Command;
 
@@ -9,9 +10,9 @@ use crate::screen::wrap;
 
 /// A call, and what it is for.
 pub struct CallExample {
-    /// As it is typed; other programs may be before and after it in a pipe.
+    /// Holds the call as it is typed; other programs may be before and after it in a pipe.
     pub call: &'static str,
-    /// What it does.
+    /// Describes what the call does.
     pub what: &'static str,
 }
 
@@ -332,7 +333,7 @@ const EXAMPLES: &[(&str, &[CallExample])] = &[
     ),
 ];
 
-/// What exit statuses say.
+/// Lists the exit statuses.
 pub const STATUSES: &[(&str, &str)] = &[
     (
         "0",

@@ -1,4 +1,4 @@
-//! What to know of results before believing them, below their tables.
+//! Shows the warnings of results below their tables.
 
 use std::io::{self, Write};
 

@@ -47,6 +47,7 @@ fn arg(key: &'static SettingKey) -> Arg {
     match key.takes {
         ValueCount::One => arg.action(ArgAction::Set),
         ValueCount::Several => arg.action(ArgAction::Append),
+        // `=` is required, or a switch before a trace would take the trace as its value.
         ValueCount::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
         ValueCount::File => arg.num_args(0..=1).require_equals(true).default_missing_value("-"),
     }
@@ -56,6 +57,7 @@ fn arg(key: &'static SettingKey) -> Arg {
 /// key decides.
 pub fn settings(keys: &'static [SettingKey], matches: &ArgMatches) -> Result<ScenarioSettings, ScenarioError> {
     let mut settings = ScenarioSettings::new(keys);
+    // In this order, since later ones override earlier: the file, then `--set`, then flags.
     if let Some(file) = matches.get_one::<String>("scenario") {
         settings.read_file(&path_text::path(file))?;
     }

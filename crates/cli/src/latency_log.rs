@@ -29,6 +29,7 @@ struct LogState {
 impl LatencyLog {
     /// A log into this file, in the form that its name says.
     pub fn begin(file: NewFile, path: &Path) -> Result<Self> {
+        // The name decides, since both forms can be wanted under any option.
         let is_parquet = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
         let file = if is_parquet {
             TableWriter::parquet(file, "requests", &LATENCY_LOG)?
@@ -68,6 +69,7 @@ impl LogState {
     fn write(&mut self) {
         let LogState { file, columns, error, .. } = self;
         if let (Some(file), None, true) = (file, &error, columns.iter().any(|column| !column.cells.is_empty())) {
+            // The first error is kept for the end, and the log tells the simulation to stop.
             *error = file.write(columns).err();
         }
         for column in columns {
@@ -111,6 +113,7 @@ impl RequestLog for LatencyLog {
                 state.write();
             }
         }
+        // A simulation of hours whose log cannot be written would be for nothing.
         state.error.is_none()
     }
 }

@@ -38,6 +38,7 @@ use clap::error::ErrorKind;
 use crate::screen::ErrorCauses;
 
 fn main() -> ExitCode {
+    // Before the arguments are parsed, since the parser's own messages have colours.
     screen::settle_colours(std::env::args_os().skip(1));
     let command = commands::command();
     let mut arguments = std::env::args_os();
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
                 "the argument \"{wrong}\" is not UTF-8, and stands where no file is named: in text (--set, scenario files) write a \
                  file's name with \\xHH for each byte that is not UTF-8"
             ));
+            // The status of a wrong command line, as the parser's own errors have it.
             return ExitCode::from(2);
         }
         Err(error) => error.exit(),
@@ -76,10 +78,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the reader of our output has gone, as `head` does: not an error of ours.
+/// Returns true if the reader of the output has gone, as `head` does: that is no error of this program.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kind = |cause: &(dyn std::error::Error + 'static)| {
         let own = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        // An error of JSON hides the error of the stream below it.
         own.or_else(|| cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind))
     };
     error.chain().any(|cause| kind(cause) == Some(std::io::ErrorKind::BrokenPipe))

@@ -1,13 +1,13 @@
-//! How long something still takes, from how fast it has gone of late.
+//! Estimates how long something still takes, from its recent pace.
 
 use std::time::Duration;
 
 /// Shares done are looked at this far apart, at least.
 const APART: Duration = Duration::from_secs(1);
-/// What is older than this counts little; as things take longer, than half of the time so far.
+/// Sets the seconds after which progress counts little; as things take longer, half of the time so far.
 const REMEMBERED: f64 = 30.0;
 
-/// How fast something goes. A function of what it was told: times are since its beginning.
+/// Measures how fast something goes. Times are since its beginning, so that it is a function of its inputs alone.
 #[derive(Clone, Debug, Default)]
 pub struct ProgressPace {
     at: Duration,
@@ -19,6 +19,7 @@ pub struct ProgressPace {
 impl ProgressPace {
     /// So much of it, from 0 to 1, was done at this time. Less than before means that something else has begun.
     pub fn reach(&mut self, at: Duration, share: f64) {
+        // Another pass has begun, whose pace need not be that of the last.
         if share < self.share {
             *self = Self { at, share, rate: None };
             return;
@@ -30,16 +31,18 @@ impl ProgressPace {
         let passed = passed.as_secs_f64();
         let now = (share - self.share) / passed;
         let rate = self.rate.map_or(now, |rate| {
+            // Runs end in steps, so a short memory would jump; half of the elapsed time grows with the steps.
             let memory = REMEMBERED.max(at.as_secs_f64() / 2.0);
             rate + (now - rate) * passed / (passed + memory)
         });
         *self = Self { at, share, rate: Some(rate) };
     }
 
-    /// How long it takes from this time on, if that can be told.
+    /// Returns how long it takes from this time on, if that can be told.
     pub fn left(&self, now: Duration) -> Option<Duration> {
         let rate = self.rate.filter(|&rate| rate > 0.0)?;
         let left = Duration::try_from_secs_f64((1.0 - self.share).max(0.0) / rate).ok()?;
+        // Between two reports the time goes by, and so must the estimate.
         Some(left.saturating_sub(now.saturating_sub(self.at)))
     }
 

@@ -26,17 +26,18 @@ pub fn bar_on_stderr(wanted: bool, steps: Option<u64>, template: &str) -> Progre
     let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(steps, target);
     if let Ok(style) = ProgressStyle::with_template(template) {
+        // Block characters would show as question marks in other locales.
         bar.set_style(if screen::utf8() { style } else { style.progress_chars("##-") });
     }
     bar
 }
 
-/// What a panic of another thread leaves is shown all the same.
+/// Locks a state, which is shown even after a panic of another thread.
 pub fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How far an experiment is.
+/// Keeps the progress of an experiment.
 #[derive(Default)]
 struct ExperimentProgress {
     progress: Option<RunProgress>,
@@ -55,12 +56,12 @@ impl ExperimentProgress {
         }
     }
 
-    /// How far it is after this time.
+    /// Describes the progress at this time, in words.
     fn words(&self, trace: &str, now: Duration) -> Option<String> {
         let progress = self.progress.as_ref()?;
         let requests = show_count(progress.requests);
         let far = match progress.share {
-            // Without the length of a trace nobody knows how far it is, nor how long what follows it takes.
+            // Without the length of a trace nobody knows the progress, nor how long what follows takes.
             Some(share) if share >= 1.0 && progress.runs > 0 => match progress.rebuilt {
                 Some(rebuilt) => format!(", all requests are read, rebuilding, {:.0} % of rows", 100.0 * rebuilt),
                 None => ", all requests are read, finishing what is in flight".into(),
@@ -75,7 +76,7 @@ impl ExperimentProgress {
         let known = if self.known > 0 { format!(" ({} known)", self.known) } else { String::new() };
         let (ended, all) = progress.ended;
         if progress.simulated == 0 {
-            // Of what is simulated elsewhere the share is known, and nothing else.
+            // Of simulations elsewhere the share alone is known.
             let begins = progress.share.is_none_or(|share| share <= 0.0);
             let far = if begins { format!(", {} begin", progress.runs) } else { far };
             return Some(format!("{trace}: {ended} of {all} runs done{known}{far}"));
@@ -139,7 +140,7 @@ impl TraceBar {
     }
 }
 
-/// How far a paper's runs are.
+/// Keeps the progress of a paper's runs.
 #[derive(Default)]
 struct OfPaper {
     runs: usize,
@@ -149,7 +150,7 @@ struct OfPaper {
     /// Simulations to be run, but for those that are known.
     weight: u64,
     weight_done: u64,
-    /// What is run, and how many times at a time.
+    /// Counts the runs of each workload that are running.
     running: BTreeMap<String, u32>,
     missing: Vec<String>,
     pace: ProgressPace,
@@ -160,7 +161,7 @@ impl OfPaper {
         self.weight_done as f64 / self.weight.max(1) as f64
     }
 
-    /// How far it is after this time.
+    /// Describes the progress at this time, in words.
     fn words(&self, now: Duration) -> String {
         let known = if self.known > 0 { format!(" ({} known)", self.known) } else { String::new() };
         let mut parts = vec![format!("{} of {} runs{known}, {}", self.done, self.runs, self.pace.words(now))];
@@ -246,7 +247,7 @@ impl PaperWatch for PaperProgress {
         }
         state.done += 1;
         if known {
-            // It says nothing of how long the others take.
+            // A known run says nothing of how long the others take.
             state.known += 1;
             state.weight -= run.weight;
         } else {
@@ -262,7 +263,7 @@ impl PaperWatch for PaperProgress {
     }
 }
 
-/// How far a sweep is.
+/// Keeps the progress of a sweep.
 #[derive(Default)]
 struct OfSweep {
     /// Looking at a trace, before anything is run.
@@ -319,7 +320,7 @@ impl SweepProgress {
         let mut state = lock(&self.state);
         let now = self.started.elapsed();
         (state.looking, state.runs, state.known) = (None, (done, runs), known);
-        // What was known says nothing of how long the others take.
+        // Known runs say nothing of how long the others take.
         let share = (done - known.min(done)) as f64 / (runs - known.min(runs)).max(1) as f64;
         state.pace.reach(now, share);
         if !self.bar.is_hidden() {

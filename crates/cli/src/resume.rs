@@ -14,13 +14,13 @@ const RUNS_PER_THREAD: usize = 2;
 /// After a pass that took less than this the next one is for twice as many runs.
 const SHORT: Duration = Duration::from_mins(1);
 
-/// What became of all runs.
+/// Holds the results of all runs.
 pub struct RunsDone<R> {
     /// In order.
     pub results: Vec<R>,
-    /// How many of them were known.
+    /// Counts the runs that were known.
     pub known: usize,
-    /// What was done for the others.
+    /// Counts the work of the others, in the unit of their kind.
     pub work: u64,
 }
 
@@ -63,7 +63,7 @@ impl<'a, R: RunKind> ResumedRuns<'a, R> {
         of_all.part("sim");
         of_all.part(requests.identity());
         for file in requests.files() {
-            // The name may tell the format.
+            // The name may tell the format, so it decides about the result.
             of_all.part(file.file_name().unwrap_or_default().as_encoded_bytes());
             of_all.part(kept::content(&[file])?);
         }
@@ -74,6 +74,7 @@ impl<'a, R: RunKind> ResumedRuns<'a, R> {
         };
         let keys: Vec<_> = identities.iter().map(key).collect();
         let results = keys.iter().map(|key| {
+            // A damaged entry is as good as none: the run is simulated again and the entry replaced.
             kept.get_one(key).unwrap_or_else(|error| {
                 note(&format!("{error}; it is run again, and the entry replaced"));
                 None
@@ -85,12 +86,12 @@ impl<'a, R: RunKind> ResumedRuns<'a, R> {
         Ok(Self { kept, keys, results, known, work: 0, counter, characteristics: None, passes, error: None })
     }
 
-    /// How many runs are known from before.
+    /// Returns how many runs are known from before.
     pub fn known(&self) -> usize {
         self.known
     }
 
-    /// What became of all of them, once the sweep is over.
+    /// Returns the results of all runs, once the sweep is over.
     ///
     /// # Errors
     /// If results could not be kept.
@@ -117,20 +118,24 @@ impl<R: RunKind> RunSelection<R> for ResumedRuns<'_, R> {
 
     fn take(&mut self, run: usize, mut result: R) -> bool {
         self.work += result.work();
-        // Kept even where nobody asks for them this time.
+        // Kept even where nobody asks for them this time, since a later call may.
         let characteristics = self.characteristics.get_or_insert_with(|| self.counter.finish());
         result.input().characteristics = Some(characteristics.clone());
+        // The first error ends the sweep: going on would lose what it is for.
         self.error = self.kept.put_one(&self.keys[run], &result).err();
         self.results[run] = Some(result);
         self.error.is_none()
     }
 }
 
-/// How many runs passes are for: all runs of a pass end together, so that an end that comes too early takes a pass away;
-/// and each pass reads the trace again. So they are small where they take long.
+/// Plans how many runs a pass over the trace is for.
+///
+/// All runs of a pass end together, so an early end costs a pass; each pass reads the trace again. So passes are
+/// small where
+/// they take long.
 struct PassPlan {
     first: usize,
-    /// When the last one began, and for how many.
+    /// Holds the time at which the last pass began, and its number of runs.
     last: Option<(Instant, usize)>,
 }
 
@@ -139,7 +144,7 @@ impl PassPlan {
         Self { first, last: None }
     }
 
-    /// For how many runs the pass is that begins now.
+    /// Returns the number of runs of the pass that begins now.
     fn next(&mut self, now: Instant) -> usize {
         let runs = match self.last {
             Some((began, runs)) if now.duration_since(began) < SHORT => runs.saturating_mul(2),

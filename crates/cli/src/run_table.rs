@@ -19,7 +19,7 @@ pub fn trace(input: &InputResult) -> String {
     format!("{} ({}), {} requests{outside}", input.trace, input.format, show_count(input.trace_requests))
 }
 
-/// How the sizes of caches were chosen, if they were.
+/// Describes how the sizes of caches were chosen, if they were.
 pub fn sizes(input: &InputResult) -> Option<String> {
     let sizes = input.sizes.as_ref()?;
     let chosen: Vec<_> = sizes.chosen.iter().map(|&bytes| show_bytes(bytes)).collect();
@@ -100,7 +100,7 @@ pub fn with_declared(figures: &[ShownFigure], is_array: bool) -> Vec<ShownFigure
     figures.iter().copied().chain(declared).collect()
 }
 
-/// What a run reached, less being better.
+/// Returns the score of a run in a figure, less being better.
 pub fn score(figure: &ResultFigure, run: &ReportRun) -> Option<f64> {
     let value = figure.of(run)?;
     Some(if figure.better == BetterValue::More { -value } else { value })

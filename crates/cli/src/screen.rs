@@ -1,10 +1,10 @@
-//! Where text for people goes: how wide it may be, which characters it may have, and whether it is
-//! coloured.
+//! Adapts text for people to its destination: its width, its characters and its colours.
 //!
-//! On a terminal lines fit its width, with at least [`WIDTH`] columns. Elsewhere (pipes, files)
-//! there are [`WIDTH`] columns, whatever the terminal, so that the same call gives the same bytes
-//! wherever the locale's characters are the same. Where those are not UTF-8, whatever is not ASCII
-//! is replaced.
+//! On a terminal lines fit its width, with at least [`WIDTH`] columns. Elsewhere (pipes, files) there are [`WIDTH`]
+//! columns,
+//! whatever the terminal. So the same call gives the same bytes wherever the locale's characters are the same.
+//! Where those are
+//! not UTF-8, characters beyond ASCII are replaced.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -22,15 +22,15 @@ pub const WIDTH: usize = 80;
 /// Columns of the names of [`TerminalScreen::pairs`].
 const NAME_COLUMNS: usize = 37;
 
-/// What is good, or best.
+/// Marks good results, or the best.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
-/// What is worth a look: warnings, results with a reservation.
+/// Marks warnings, and results with a reservation.
 pub const DOUBTFUL: Style = AnsiColor::Yellow.on_default().bold();
-/// What is wrong.
+/// Marks errors.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
-/// What heads a table or a part of it.
+/// Marks the heads of tables and of their parts.
 pub const HEADING: Style = Style::new().bold();
-/// What an explanation is written in.
+/// Marks explanations.
 pub const NOTE: Style = AnsiColor::Cyan.on_default();
 
 /// Settles for the whole run whether there are colours: what `--color` asks for, else by
@@ -40,7 +40,7 @@ pub const NOTE: Style = AnsiColor::Cyan.on_default();
 /// colours too; it refuses what is neither of the values.
 pub fn settle_colours(arguments: impl Iterator<Item = OsString>) {
     let mut choice = ColorChoice::Auto;
-    // What follows `--` belongs to another command.
+    // Arguments after `--` belong to another command.
     let mut arguments = arguments.take_while(|argument| argument != "--");
     while let Some(argument) = arguments.next() {
         let value = match argument.to_str() {
@@ -55,7 +55,7 @@ pub fn settle_colours(arguments: impl Iterator<Item = OsString>) {
             _ => choice,
         };
     }
-    // CLICOLOR and CI would colour even there.
+    // CLICOLOR_FORCE and CI would colour even a terminal that shows no colours.
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     if choice == ColorChoice::Auto && dumb {
         choice = ColorChoice::Never;
@@ -63,8 +63,8 @@ pub fn settle_colours(arguments: impl Iterator<Item = OsString>) {
     choice.write_global();
 }
 
-/// Whether the locale's characters are UTF-8: as in C, the first of three variables that is set and
-/// not empty decides.
+/// Returns true if the locale's characters are UTF-8. As in C, the first of three variables that is set and not
+/// empty decides.
 pub fn utf8() -> bool {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_ascii_lowercase();
@@ -77,12 +77,12 @@ pub struct TerminalScreen {
     page: ScreenPage,
 }
 
-/// What fits.
+/// Describes what fits.
 #[derive(Clone, Copy, Debug)]
 pub struct ScreenPage {
     /// Columns of a line.
     pub width: usize,
-    /// Whether other characters than those of ASCII can be shown.
+    /// Is true if characters beyond ASCII can be shown.
     pub utf8: bool,
 }
 
@@ -127,6 +127,7 @@ impl ScreenPage {
 impl TerminalScreen {
     fn new(out: Box<dyn Write>, stream: &(impl IsTerminal + AsFd)) -> Self {
         let size = if stream.is_terminal() { terminal_size::terminal_size_of(stream) } else { None };
+        // Narrower terminals wrap by themselves; tables of fewer columns would need a layout of their own.
         let width = size.map_or(WIDTH, |(width, _)| usize::from(width.0).max(WIDTH));
         Self { out, page: ScreenPage { width, utf8: utf8() } }
     }
@@ -141,7 +142,7 @@ impl TerminalScreen {
         Self::new(Box::new(AutoStream::auto(io::stderr()).lock()), &io::stderr())
     }
 
-    /// What fits.
+    /// Returns what fits.
     pub const fn page(&self) -> ScreenPage {
         self.page
     }
@@ -205,6 +206,7 @@ impl Display for ErrorCauses<'_> {
         for text in self.0.chain().map(ToString::to_string) {
             if told.is_empty() {
                 told = text;
+            // Many errors have their cause's text in their own, and would say it twice.
             } else if !told.contains(&text) {
                 told = format!("{told}: {text}");
             }
@@ -213,7 +215,7 @@ impl Display for ErrorCauses<'_> {
     }
 }
 
-/// What stands for a character where only ASCII can be shown.
+/// Returns the replacement of a character where only ASCII can be shown.
 const fn ascii(c: char) -> &'static str {
     match c {
         '\u{2013}' => "-",

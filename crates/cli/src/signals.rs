@@ -10,7 +10,7 @@ use signal_hook::iterator::Signals;
 
 use crate::output;
 
-/// What is told of a signal in place of an end.
+/// Holds the function that hears of a signal in place of an end.
 static TOLD: Mutex<Option<SignalHandler>> = Mutex::new(None);
 
 /// Is told the signal's number.
@@ -25,7 +25,7 @@ pub fn watch() -> io::Result<()> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(&status, signal));
     let mut signals = Signals::new(wanted)?;
-    // A file beyond the limit on its size is then an error of writing, not the end.
+    // A file beyond the limit on its size is then an error of writing, and not the end of the process.
     signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let wait = move || signals.forever().for_each(end);
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
@@ -52,11 +52,12 @@ fn end(signal: i32) {
 
 /// Ends the program as a signal does that nobody is told of.
 pub fn end_now(signal: i32) {
+    // The lock is kept until the exit, so that no other thread makes a file after the clean-up.
     let _nothing_more = output::clean_up();
     signal_hook::low_level::exit(128 + signal);
 }
 
-/// Whether a process with this text in its `/proc/PID/status` ignores the signal.
+/// Returns true if a process with this text in its `/proc/PID/status` ignores the signal.
 fn is_ignored(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)

@@ -14,7 +14,7 @@ const ASCII: [char; LEVELS] = ['.', ':', '-', '=', '+', '*', '#', '@'];
 /// Heights of a character.
 const LEVELS: usize = 8;
 
-/// What a run's line shows.
+/// Describes the line of a run.
 #[derive(Clone, Debug)]
 pub struct SparkLine {
     /// Policy and what else says which run it is.
@@ -56,7 +56,7 @@ struct SparkChart {
     means: Vec<Vec<Option<f64>>>,
     /// The least and the greatest of them.
     range: (f64, f64),
-    /// What a height is to the one below.
+    /// Holds the ratio of a height to the one below.
     factor: f64,
 }
 

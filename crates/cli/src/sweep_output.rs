@@ -1,4 +1,4 @@
-//! How a sweep went, for people.
+//! Shows how a sweep went.
 
 use std::io::{Result, Write};
 
@@ -11,7 +11,7 @@ use crate::table::{TextColumn, TextTable};
 /// Failed runs that are named at most.
 const NAMED: usize = 5;
 
-/// Where the rows are, what became of runs, and which did best over each trace.
+/// Writes where the rows are, what became of runs, and which did best over each trace.
 pub fn text(screen: &mut TerminalScreen, summary: &SweepSummary) -> Result<()> {
     let count = |number: usize| show_count(number as u64);
     let runs = format!("{} simulated, {} known from before", count(summary.simulated), count(summary.known));

@@ -15,12 +15,12 @@ use crate::screen::{self, GOOD, HEADING, ScreenPage, TerminalScreen};
 
 /// Columns between two columns.
 const GAP: usize = 2;
-/// What stands behind the best figure of a column, in the gap that follows it.
+/// Marks the best figure of a column, in the gap that follows it.
 pub const BEST: char = '*';
 /// The least that a column of text is narrowed to.
 const LEAST_TEXT: usize = 16;
 
-/// What a column holds, and so how it gives way.
+/// Names the content of a column, and so how it is narrowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ColumnKind {
     /// Names that are parted at `+` and `:`.
@@ -38,9 +38,9 @@ enum ColumnKind {
 pub struct TextColumn {
     heading: String,
     kind: ColumnKind,
-    /// It says what a row is about, and so stands in every block.
+    /// Is true of a column that says what a row is about: it stands in every block.
     key: bool,
-    /// It begins columns that belong together.
+    /// Is true of the first column of a group.
     begins_group: bool,
 }
 
@@ -54,7 +54,7 @@ impl TextColumn {
         Self::new(heading, ColumnKind::Name, true)
     }
 
-    /// What says what a row is about, beside the name.
+    /// Creates a column that says what a row is about, beside the name.
     pub fn key(heading: &str) -> Self {
         Self::new(heading, ColumnKind::Number, true)
     }
@@ -81,7 +81,7 @@ impl TextColumn {
     }
 }
 
-/// What stands in a row's column.
+/// Holds the text of a cell, with its style.
 #[derive(Clone, Default, Debug)]
 pub struct TextCell {
     text: String,
@@ -202,7 +202,7 @@ impl TextTable {
         self.lines(screen.page()).iter().try_for_each(|line| writeln!(screen, "{line}"))
     }
 
-    /// Its lines, with escape codes for styles and without blanks at their ends.
+    /// Returns the lines of the table, with escape codes for styles and without blanks at their ends.
     pub fn lines(&self, page: ScreenPage) -> Vec<String> {
         let mut lines = Vec::new();
         let Some(blocks) = self.blocks(page) else { return self.records(page) };
@@ -261,7 +261,7 @@ impl TextTable {
         widths
     }
 
-    /// Whether something marked stands at the end of a block, where no gap follows.
+    /// Returns 1 if a mark stands in the column, else 0: no gap follows the last column of a block to hold it.
     fn overhang(&self, column: usize) -> usize {
         usize::from(self.cells().any(|cells| cells[column].best))
     }
@@ -283,6 +283,7 @@ impl TextTable {
         }
         let narrow = self.narrow_names(&natural, page);
         if self.columns.iter().any(|column| column.kind == ColumnKind::Text) {
+            // Texts can be narrowed, so each group gets a block of its own.
             let groups = self.groups();
             let set = |columns: &Vec<usize>| Some(with(columns, &self.narrow_texts(columns, &narrow, page)?));
             return groups.iter().map(set).collect();
@@ -317,7 +318,7 @@ impl TextTable {
     fn narrow_texts(&self, columns: &[usize], widths: &[usize], page: ScreenPage) -> Option<Vec<usize>> {
         let mut widths = widths.to_vec();
         if self.width_of(columns, &widths) > page.width {
-            // Headings can be wrapped, what stands below them not.
+            // Headings can be wrapped, the cells below them cannot.
             for &c in columns.iter().filter(|&&c| matches!(self.columns[c].kind, ColumnKind::Word | ColumnKind::Number))
             {
                 let words = self.columns[c].heading.split(' ').map(|word| page.text(word).width());
@@ -348,8 +349,8 @@ impl TextTable {
         let keys: Vec<usize> = (0..self.columns.len()).filter(|&c| self.columns[c].key).collect();
         let values: Vec<usize> = (0..self.columns.len()).filter(|&c| !self.columns[c].key).collect();
         let block = |from: usize, to: usize| [&keys[..], &values[from..to]].concat();
-        // The best way to set the first columns: its costs (blocks, parted groups, unevenness), and
-        // where its last block begins.
+        // Dynamic programming over the first columns: the costs (blocks, parted groups, unevenness) and where the
+        // last block begins.
         let mut best: Vec<((usize, usize, usize), usize)> = vec![((0, 0, 0), 0)];
         for to in 1..=values.len() {
             let ways = (0..to).filter_map(|from| {
@@ -427,7 +428,7 @@ impl TextTable {
                 }
                 lines
             }
-            // What is indented stays so.
+            // An indented text stays so.
             ColumnKind::Text => {
                 let indent = text.len() - text.trim_start().len();
                 let width = width.saturating_sub(indent).max(1);
@@ -441,7 +442,7 @@ impl TextTable {
 
     /// Sets the lines of a row's cells beside each other.
     fn set(&self, block: &ColumnBlock, cells: &[Vec<String>], styles: &[(Style, bool)], lines: &mut Vec<String>) {
-        // A name that is too wide even so has its lines before the row.
+        // A name that is too wide even so has lines of its own before the row.
         let too_wide = |(lines, &(c, width)): (&Vec<String>, &(usize, usize))| {
             self.columns[c].kind == ColumnKind::Name && lines.iter().any(|line| line.width() > width)
         };
@@ -464,7 +465,7 @@ impl TextTable {
                     let _ = write!(line, "{:blanks$}{style}{text}{mark}{style:#}", "");
                     blanks = 0;
                 }
-                // A mark stands in the gap.
+                // A mark takes one column of the gap.
                 let gap = GAP - usize::from(best && i == 0 && !text.is_empty());
                 blanks += gap + if number { 0 } else { beside };
             }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often.
+/// Sets how often lines are written.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Says something now and then, until it is dropped.
@@ -22,6 +22,7 @@ impl PeriodicMessage {
         let mut last = None;
         let tell = move || {
             let now = line();
+            // A job that hangs would otherwise fill a log with one line.
             if now != last {
                 if let Some(line) = &now {
                     eprintln!("{line}");
@@ -47,7 +48,7 @@ impl Drop for PeriodicMessage {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // What it had to say is of no importance.
+            // A last line that could not be written is of no importance.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What each volume of a trace brought, below the table of runs.
+//! Shows the results of each volume of a trace, below the table of runs.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::table::{TextColumn, TextTable};
 /// Volumes of a run that are shown; files have all.
 const MOST: usize = 10;
 
-/// What a run says of volumes.
+/// Holds the volumes of a run.
 pub struct VolumeRows<'a> {
     /// Policy and what else says which run it is.
     pub keys: Vec<String>,
@@ -52,7 +52,7 @@ pub fn print(screen: &mut TerminalScreen, runs: &[VolumeRows<'_>]) -> io::Result
     table.print(screen)
 }
 
-/// How many volumes are not shown.
+/// Counts the volumes that are not shown, in words.
 fn more(volumes: &[VolumeResult]) -> String {
     let rest = volumes.iter().skip(MOST);
     match rest.map(|v| v.volumes).sum() {

@@ -45,11 +45,12 @@ pub fn python(module: &str, arguments: impl FnOnce(&mut Command), stdin: Stdio) 
     arguments(call.arg("-c").arg(main));
     let child = call.args(["--program", program()]).stdin(stdin).stdout(Stdio::piped()).spawn();
     let child = child.with_context(|| format!("{name} cannot be started; {PYTHON} names another Python"))?;
+    // A signal to this program alone would leave Python at work on the cluster.
     end_along(&child);
     Ok((child, name))
 }
 
-/// What to do where Python has not all that it takes.
+/// Returns the error where Python lacks something, with what to do.
 pub fn missing(name: &str, what: &str) -> anyhow::Error {
     anyhow!(
         "{name} has not all that --on needs ({what}): install the package with Dask, `pip install '.[dask]'` in a checkout of \
@@ -62,7 +63,7 @@ fn end_along(child: &Child) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     signals::call(move |signal| {
         if let Some(pid) = pid {
-            // It may be gone already.
+            // The child may be gone already.
             let _ = kill_process(pid, Signal::TERM);
         }
         signals::end_now(signal);
@@ -89,10 +90,10 @@ enum WorkerMessage {
     Failed { number: u64, error: String },
 }
 
-/// What became of a group: its results as JSON, or why there are none.
+/// Holds the results of a group as JSON, or the reason for which there are none.
 type GroupResult = Result<String, String>;
 
-/// Who waits for which group; none once nothing comes any more, for this reason.
+/// Maps groups to their waiting threads; an error, with the reason, once nothing comes any more.
 type WaitingGroups = Result<HashMap<u64, SyncSender<GroupResult>>, String>;
 
 /// The workers of a scheduler.
@@ -104,13 +105,13 @@ pub struct SchedulerWorkers {
     reader: Option<JoinHandle<()>>,
 }
 
-/// What a panic of another thread leaves is used all the same.
+/// Locks a state, which is used even after a panic of another thread.
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SchedulerWorkers {
-    /// Those of the scheduler at this address, once it answers.
+    /// Connects to the scheduler at this address, once it answers.
     ///
     /// # Errors
     /// If Python, the package or the scheduler cannot be had.
@@ -140,7 +141,7 @@ impl SchedulerWorkers {
         Ok(Self { child, to: Mutex::new(to), waiting, next: Mutex::new(0), reader: Some(reader) })
     }
 
-    /// What becomes of a group.
+    /// Has a group simulated, and waits for its results.
     fn ask(&self, group: &SweepGroup) -> GroupResult {
         let number = {
             let mut next = lock(&self.next);
@@ -148,6 +149,7 @@ impl SchedulerWorkers {
             *next
         };
         let (tell, hear) = sync_channel(1);
+        // Registered before the line is written, since the answer may come at once.
         match &mut *lock(&self.waiting) {
             Ok(waiting) => waiting.insert(number, tell),
             Err(why) => return Err(why.clone()),
@@ -157,7 +159,7 @@ impl SchedulerWorkers {
         let mut line = serde_json::to_vec(&asked).map_err(|error| error.to_string())?;
         line.push(b'\n');
         if let Some(to) = &mut *lock(&self.to) {
-            // Where it has ended, the reader says so.
+            // If Python has ended, the reader reports it to everybody who waits.
             let _ = to.write_all(&line).and_then(|()| to.flush());
         }
         hear.recv().unwrap_or_else(|_| Err("Python has ended".to_owned()))
@@ -183,10 +185,11 @@ fn read(from: impl BufRead, name: &str, waiting: &Mutex<WaitingGroups>) {
         if let Ok(waiting) = &mut *lock(waiting)
             && let Some(tell) = waiting.remove(&number)
         {
-            // Nobody may wait any more.
+            // Whoever asked may have given up.
             let _ = tell.send(brought);
         }
     }
+    // From here on nobody is added, and everybody who waits is told, so no thread waits for ever.
     if let Ok(waiting) = std::mem::replace(&mut *lock(waiting), Err(why.clone())) {
         for tell in waiting.into_values() {
             let _ = tell.send(Err(why.clone()));

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a terminal of the usual width shows.
+/// Describes a terminal of the usual width.
 const PAGE: ScreenPage = ScreenPage { width: 80, utf8: true };
 
 /// The lines as they are seen.
