@@ -12,7 +12,7 @@ fn parsed(args: &[&str]) -> Value {
     serde_json::from_str(&quietly(&[args, &["--progress=false"]].concat())).unwrap()
 }
 
-/// What a run costs by its mean response time; none if it did not keep up.
+/// Returns the cost of a run by its mean response time; none if it did not keep up.
 fn mean(run: &Value) -> Option<f64> {
     run["saturated"].is_null().then(|| run["response"]["all"]["mean"].as_f64().unwrap())
 }

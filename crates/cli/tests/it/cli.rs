@@ -366,7 +366,7 @@ fn sizes_and_names_are_understood_as_people_write_them() {
     assert!(refuse(&["--cache", "1gb"]).contains("cache = 1000000000 B is not a multiple of the page"));
 }
 
-/// What *best* means is the user's to say, and what chance may have put apart is no winner.
+/// Lets the user say what *best* means, and marks no winner that chance may have made.
 #[test]
 fn the_best_is_by_the_objective_and_ties_are_told() {
     let folder = temporary();
@@ -526,7 +526,7 @@ fn the_table_names_the_best_policy() {
     assert!(table.contains("write ampl."));
 }
 
-/// What holds nothing has one row, and competes at every size.
+/// Gives what holds nothing one row, in which it competes at every size.
 #[test]
 fn what_holds_nothing_runs_once() {
     let folder = temporary();

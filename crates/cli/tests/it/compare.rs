@@ -20,7 +20,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// What a call in a folder prints.
+/// Returns the output of a call in a folder.
 fn printed(folder: &Path, args: &[&str]) -> String {
     let output = command(args).current_dir(folder).output().expect("the binary starts");
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));

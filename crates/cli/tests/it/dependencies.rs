@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use spdx::{Expression, LicenseReq, ParseMode};
 use toml::Value as Toml;
 
-/// What deny.toml says.
+/// Holds the rules of deny.toml.
 struct DenyToml {
     allowed: Vec<String>,
     /// Licences that are allowed for one crate.
@@ -48,7 +48,7 @@ impl DenyToml {
         }
     }
 
-    /// What is wrong with a package of `cargo metadata`, if anything.
+    /// Returns the rules that a package of `cargo metadata` breaks.
     fn violations(&self, package: &Json) -> Vec<String> {
         let name = package["name"].as_str().expect("a package has a name");
         let mut wrong = Vec::new();

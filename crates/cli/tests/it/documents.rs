@@ -1,5 +1,8 @@
-//! What documents and comments refer to is there: each "specs §4.5" is a section of docs/specs and
-//! each "specs D6" an ambiguity resolved in it, and files that Markdown or a comment names exist.
+//! Checks that documents and comments refer to what exists.
+//!
+//! Each "specs §4.5" is a section of docs/specs and each "specs D6" an ambiguity resolved in it. Files that
+//! Markdown or a comment
+//! names exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,8 +23,7 @@ struct Document {
 }
 
 impl Document {
-    /// Its lines without what marks them as comments, with the number of each; of code only the
-    /// comments if so asked.
+    /// Returns the lines without comment marks, with the number of each; of code only the comments if so asked.
     fn lines(&self, comments_only: bool) -> impl Iterator<Item = (usize, &str)> {
         let mark = if extension(&self.path) == "rs" { "//" } else { "#" };
         let markdown = extension(&self.path) == "md";
@@ -176,8 +178,8 @@ fn every_reference_to_the_specification_leads_somewhere() {
     assert!(count > 100, "only {count} references were found");
 }
 
-/// What of a word names a file or folder: without quotes and the end of a sentence, up to the first
-/// placeholder.
+/// Returns the part of a word that names a file or folder: without quotes and the end of a sentence, up to the
+/// first placeholder.
 fn named(word: &str) -> &str {
     let word = word.trim_end_matches('.');
     let placeholder = |part: &str| {

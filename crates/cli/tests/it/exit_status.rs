@@ -165,7 +165,7 @@ fn help_and_manual_pages_show_examples() {
     }
 }
 
-/// Those of `sim` name settings that hold, and those that only look at something work.
+/// Tries the examples: those of `sim` name settings that hold, and those that only look at something work.
 #[test]
 fn examples_that_can_be_tried_work() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -27,7 +27,7 @@ fn changed<'a>(settings: &[&'a str], changes: &[&'a str]) -> Vec<&'a str> {
     kept.flatten().chain(changes).copied().collect()
 }
 
-/// What was found of the only run: kinds, severities, messages and what mends them.
+/// Returns the warnings of the only run: kinds, severities, messages and what mends them.
 fn findings(trace: &Path, settings: &[&str]) -> Vec<[String; 4]> {
     let mut arguments = vec!["sim", "--trace", trace.to_str().expect("temporary paths are UTF-8"), "--json"];
     arguments.extend(settings);

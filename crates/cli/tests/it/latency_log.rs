@@ -59,7 +59,7 @@ fn kind(row: &[String]) -> &str {
     &row[7]
 }
 
-/// Whether a log's response times have the figures of a summary.
+/// Checks that a log's response times have the figures of a summary.
 fn agrees(mut times: Vec<u64>, summary: &Value) {
     times.sort_unstable();
     assert_eq!(times.len() as u64, summary["count"].as_u64().expect("a count"));

@@ -364,12 +364,12 @@ fn a_full_disk_leaves_what_was_there() {
     }
 }
 
-/// What may be there after a signal.
+/// Holds the contents that may be there after a signal.
 struct Outcomes {
     before: Content,
     /// After an undisturbed call; none where that takes too long or differs from time to time.
     after: Option<Content>,
-    /// How long such a call takes.
+    /// Holds the duration of an undisturbed call.
     time: Duration,
 }
 
@@ -567,7 +567,7 @@ fn a_file_that_may_not_grow_is_told() {
     assert!(before == shop.content());
 }
 
-/// What was written to a stream before stays, whichever way the stream is named.
+/// Keeps what was written to a stream before, whichever way the stream is named.
 #[test]
 fn streams_by_name_are_written_directly() {
     let shop = Workshop::new(None);

@@ -85,7 +85,7 @@ fn what_is_printed_describes_the_same_simulation() {
     }
 }
 
-/// What follows from other settings, in comments, is what is simulated too.
+/// Checks that commented settings, which follow from others, are simulated as well.
 #[test]
 fn what_stands_in_comments_holds() {
     for call in CALLS {

@@ -1,4 +1,4 @@
-//! What the first screen of a report says: from results that are changed so that one thing is so.
+//! Checks the first screen of a report, from results that are changed so that one thing is so.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,7 +28,7 @@ fn simulated(arguments: &[&str]) -> Vec<Value> {
     serde_json::from_str(&quietly(&[base.as_slice(), arguments].concat())).unwrap()
 }
 
-/// Those of two policies at two sizes.
+/// Returns the results of two policies at two sizes.
 fn results(extra: &[&str]) -> Vec<Value> {
     simulated(&[&["--policy=lru,fab", "--cache=1MiB,2MiB"], extra].concat())
 }

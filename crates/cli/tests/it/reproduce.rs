@@ -7,7 +7,7 @@ use std::process::Output;
 use crate::binary;
 use crate::html;
 
-/// What every file of a report is called.
+/// Names the files of every report.
 const FILES: [&str; 5] = ["claims.csv", "claims.parquet", "figures.csv", "figures.parquet", "index.html"];
 
 const PAPER: &str = r#"
@@ -183,7 +183,8 @@ fn a_page_of_ones_own() {
     assert_eq!(figures.lines().count(), 1 + 4, "{figures}");
 }
 
-/// What is interrupted goes on, with the same bytes; here what was kept is taken away in part, and one entry damaged.
+/// Resumes an interrupted reproduction with the same bytes: a part of the kept results is taken away, and one entry
+/// damaged.
 #[test]
 fn what_was_interrupted_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -48,8 +48,8 @@ impl Here {
         command(&all).current_dir(self.0.path()).output().expect("the binary starts")
     }
 
-    /// What a call writes, in files and on the standard output, and what it says on the standard error, which has to be
-    /// one line, of the timing.
+    /// Returns the files and the standard output of a call, and its standard error, which must be one line, of the
+    /// timing.
     fn results(&self, arguments: &[&str], kept: Option<&str>) -> (BTreeMap<PathBuf, Vec<u8>>, String) {
         let into = ["--json=out/r.json", "--csv=out/r.csv", "--report=out", "--timing"];
         let resume = kept.map(|kept| format!("--resume={kept}"));
@@ -86,7 +86,7 @@ impl Here {
     }
 }
 
-/// Whether the timing tells of so many runs simulated and known, and nothing else is said.
+/// Returns true if the timing tells of so many runs simulated and known, and nothing else is printed.
 fn tells(told: &str, simulated: usize, known: usize) -> bool {
     let runs = match known {
         0 => format!(" {simulated} runs; "),

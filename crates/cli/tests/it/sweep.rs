@@ -39,7 +39,7 @@ impl Here {
         command(&all).current_dir(self.0.path()).output().expect("the binary starts")
     }
 
-    /// How it went, of a sweep that has to end well.
+    /// Returns the summary of a sweep that must end well.
     fn told(&self, arguments: &[&str]) -> serde_json::Value {
         let output = self.sweep(&[arguments, &["--json"]].concat());
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");

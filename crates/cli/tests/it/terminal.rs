@@ -1,5 +1,6 @@
-//! What people see: widths, colours, characters, completions and manual pages, through the binary
-//! and, where it matters, on a terminal of the test's own.
+//! Checks what people see: widths, colours, characters, completions and manual pages.
+//!
+//! The binary runs with pipes and, where it matters, on a terminal of the test's own.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -69,16 +70,18 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// What a call that must succeed prints, in a locale.
+/// Returns the output of a call that must succeed, in a locale.
 fn printed(folder: &Path, locale: &str, args: &[&str]) -> String {
     let output = command(args).env("LC_ALL", locale).current_dir(folder).output().expect("the binary starts");
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("output is UTF-8")
 }
 
-/// What a call shows on a terminal of so many columns, its standard output and standard error
-/// together, with the lines' ends as in a file. None, and a word about it, where there are no
-/// terminals.
+/// Returns what a call shows on a terminal of so many columns: standard output and standard error together, with
+/// the lines' ends
+/// as in a file.
+///
+/// None, and a word about it, where there are no terminals.
 fn shown(test: &str, call: &mut Command, columns: u16) -> Option<String> {
     let open = || -> std::io::Result<(OwnedFd, OwnedFd)> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;

@@ -67,7 +67,7 @@ fn a_name_that_is_not_utf_8_is_a_name() {
     }
 }
 
-/// What names a file in words is what can be given for it.
+/// Gives a file by the text that names it in messages.
 #[test]
 fn the_text_of_a_name_leads_back_to_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ fn an_array_may_lie_anywhere() {
     assert!(status["array"]["devices"][4]["path"].as_str().unwrap().ends_with(r"/caf\xe9.cache"), "{status}");
 }
 
-/// Where no file is named, the argument is told, with what would be right.
+/// Names the argument, with what would be right, where no file is named.
 #[test]
 fn text_that_is_not_utf_8_is_refused() {
     for call in ["sim good.spc --policy {}", "sim --set trace={}", "trace convert a b --to {}", "policies {}"] {

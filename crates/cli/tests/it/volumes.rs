@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::binary::quietly;
 
-/// What the trace asks of each volume: its name, requests, bytes read and bytes written.
+/// Lists the requests of each volume in the trace: its name, requests, bytes read and bytes written.
 const ASKED: [(&str, u64, u64, u64); 3] =
     [("web_1", 300, 0, 300 * 8192), ("db_0", 600, 300 * 4096, 300 * 4096), ("log_0", 100, 100 * 512, 0)];
 

@@ -1,4 +1,4 @@
-//! Which requests of a trace `destage sim` simulates.
+//! Checks which requests of a trace `destage sim` simulates.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};

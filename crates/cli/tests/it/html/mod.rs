@@ -1,4 +1,4 @@
-//! What holds of every page that destage writes.
+//! Checks what holds of every page that destage writes.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! Every argument by which a command is told to write files, with calls that use it.
 
-/// What an argument names.
+/// Names the kind of output that an argument names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OutputKind {
     /// A file.

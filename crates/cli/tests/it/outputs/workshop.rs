@@ -11,10 +11,10 @@ use std::sync::OnceLock;
 use super::rows::{OutputKind, Row};
 use crate::binary::{command, signalled};
 
-/// What lies in a folder, below it too: contents, and where links lead.
+/// Holds the files in a folder and below it: contents, and where links lead.
 pub type Content = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
-/// What had the name of an output before.
+/// Holds the content of the file that had the name of an output before.
 pub const OLD: &[u8] = b"last week's results\n";
 
 const PAPER: &str = r#"
@@ -107,7 +107,7 @@ impl Workshop {
         made
     }
 
-    /// Whether a row can be tried: recording needs a disk.
+    /// Returns true if a row can be tried: recording needs a disk.
     pub fn has(&self, row: &Row) -> bool {
         self.device.is_some() || row.command != "trace record"
     }
@@ -117,7 +117,7 @@ impl Workshop {
         self.folder.path().join(name)
     }
 
-    /// What a word in braces stands for.
+    /// Returns the name for which a word in braces stands.
     pub fn name(&self, word: &str) -> &str {
         match word {
             "{trace}" => "trace.spc",

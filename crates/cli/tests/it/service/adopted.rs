@@ -9,7 +9,7 @@ use super::{Array, Draws, binary, page, pages};
 const OFFSET: usize = 1 << 20;
 const MEMBER: usize = 2 << 20;
 const SUPERBLOCK: usize = 4096;
-/// Where a superblock has the member's role: behind its head, at the number of the device.
+/// Sets the place of a member's role in a superblock: behind its head, at the number of the device.
 const ROLE: usize = 256;
 
 /// Members of a RAID-5 that hold this, in order, without anything before the data.
@@ -75,7 +75,7 @@ fn with_superblocks(mut members: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     members
 }
 
-/// What is changed in a superblock: where, to what, in how many bytes.
+/// Lists changes of a superblock: the place, the value, and its bytes.
 type Change<'a> = &'a [(usize, u64, usize)];
 
 /// Files of members, in a folder; their paths.

@@ -130,7 +130,7 @@ impl Drop for Chain {
     }
 }
 
-/// What the writers know.
+/// Keeps what the writers know.
 #[derive(Default)]
 struct Known {
     /// Of each name the version that is durable, and the one that was begun last.
@@ -141,11 +141,11 @@ struct Known {
     trees: Vec<u64>,
 }
 
-/// How the writers go on.
+/// Keeps the state of the writers.
 #[derive(Default)]
 struct Writers {
     known: Mutex<Known>,
-    /// What was acknowledged.
+    /// Counts the acknowledged writes.
     acknowledged: AtomicU64,
     /// They stop.
     stop: AtomicBool,
@@ -241,7 +241,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// What a version of a file holds.
+/// Returns the content of a version of a file.
 fn content(name: u64, version: u64) -> Vec<u8> {
     let bytes = 1 + Draws(version << 8 | name).below(40_000) as usize;
     (version << 8..).flat_map(|number| page(number ^ name)).take(bytes).collect()

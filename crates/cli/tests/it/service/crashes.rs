@@ -48,15 +48,15 @@ fn written(at: usize, version: u64) -> Vec<u8> {
     if version == 0 { vec![0; 4096] } else { page(version << 10 | at as u64) }
 }
 
-/// What a writer knows.
+/// Records an event of a writer.
 pub enum Event {
-    /// It has asked for a version of a page to be written.
+    /// Tells that the writer has asked for a version of a page to be written.
     Asked { at: usize, version: u64 },
-    /// That is durable.
+    /// Tells that this version is durable.
     Durable { at: usize, version: u64 },
 }
 
-/// What can be found of pages that are written, and killed while they are.
+/// Keeps what can be found of pages that are written while the service is killed.
 pub struct Known {
     /// Of each page the version that is durable, and the one that was written last.
     pages: Vec<(u64, u64)>,

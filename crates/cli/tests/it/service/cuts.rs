@@ -46,9 +46,9 @@ struct Powered {
 
 /// A file that is kept by an `nbdkit`, which keeps the newest of it in memory.
 struct Device {
-    /// Where it is to be found.
+    /// Names the place where the device is mounted.
     mount: PathBuf,
-    /// What is durable of it.
+    /// Names the file of its durable content.
     file: PathBuf,
     socket: PathBuf,
     /// The one that keeps it, and the one that makes a file of it.
@@ -87,7 +87,7 @@ impl Device {
         shower.as_mut().expect("it is shown").until(|| self.mount.join("disk").exists())
     }
 
-    /// It loses its power.
+    /// Cuts the power of the device.
     fn cut(&mut self) {
         let Some((mut keeper, shower)) = self.power.take() else { return };
         // What is not flushed dies with this one.

@@ -159,7 +159,7 @@ fn what_cannot_be_replaced_is_named(io_mode: IoMode) {
     array.stop();
 }
 
-/// What `destage serve` says of an array that it refuses.
+/// Returns the message with which `destage serve` refuses an array.
 fn refused(array: &Array, words: &[&str]) -> String {
     let output = array.command("serve", words);
     assert!(!output.status.success(), "it is not served");

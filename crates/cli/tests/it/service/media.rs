@@ -1,4 +1,4 @@
-//! What lies where on members, and block devices as members.
+//! Checks the places of data on members, and block devices as members.
 
 use std::fs;
 use std::process::Command;

@@ -1,10 +1,10 @@
 //! The block service from outside: arrays are made, served, asked, killed and stopped by the binary, and clients
 //! come over its sockets: this project's own and others'.
 
-/// How a served array does its I/O.
+/// Selects the I/O backend of a served array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IoMode {
-    /// As `destage create` sets it: by `io_uring` and direct I/O where the machine has them.
+    /// Leaves it as `destage create` sets it: by `io_uring` and direct I/O where the machine has them.
     Auto,
     /// By a thread pool, through the page cache.
     BufferedThreads,
@@ -70,7 +70,7 @@ use serde_json::Value;
 
 use crate::binary;
 
-/// How long a service may take to do what it is asked for.
+/// Limits how long a service may take to do what it is asked for.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The caches with a size, and those without, over arrays that suit them: as `create` takes it.

@@ -14,7 +14,7 @@ io_mode_tests! {
     nbd_client_lists_the_export,
 }
 
-/// What is served to them.
+/// Lists the arrays that are served to other programs.
 const SERVED: [&[&str]; 2] = [&["--policy", "kdd", "--cache", "1MiB"], &["--policy", "write-back", "--cache", "1MiB"]];
 
 /// Bytes of the arrays: three of four members of 2 MiB.
@@ -224,8 +224,11 @@ fn qemu_io_verifies_what_it_wrote(io_mode: IoMode) {
     }
 }
 
-/// There is no `nbd-tester-client` in Debian's packages of the reference implementation; this is as hard as its
-/// integrity test: many requests in flight over several connections, of which each read must be what was written.
+/// Verifies writes with fio: many requests in flight over several connections, and each read must be what was
+/// written.
+///
+/// Debian's packages of the reference implementation have no `nbd-tester-client`; this is as hard as its integrity
+/// test.
 fn fio_verifies_what_it_wrote(io_mode: IoMode) {
     const TEST: &str = "fio_verifies_what_it_wrote";
     if !have(TEST, &["fio"]) {

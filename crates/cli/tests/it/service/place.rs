@@ -1,4 +1,4 @@
-//! Where the NVRAM lies: on the cache's device, or in a file or on a block device of its own.
+//! Checks the places of the NVRAM: on the cache's device, or in a file or on a block device of its own.
 
 use std::fs;
 

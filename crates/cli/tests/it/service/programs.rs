@@ -13,7 +13,7 @@ pub fn skip(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
 }
 
-/// Whether these programs are there; if one is not, the test says that it is skipped.
+/// Returns true if these programs are there. If one is not, the test reports that it is skipped.
 pub fn have(test: &str, programs: &[&str]) -> bool {
     // Not all of them know the option; those that are there can be begun.
     let begun = |program: &&&str| Command::new(program).arg("--version").stdin(Stdio::null()).output().is_err();

@@ -1,6 +1,8 @@
-//! What a service records is a trace, and simulated it does what was served: the policy's and the array's code is
-//! the same, so that hits, bytes and flushes are, too. Times are another matter; so only caches that do nothing in the
-//! background are the same to the last page.
+//! Compares a served array with the simulation of its recorded trace.
+//!
+//! The code of the policy and of the array is the same, so hits, bytes and flushes are the same as well. Times are
+//! not; so only
+//! caches that do nothing in the background agree to the last page.
 
 use std::time::Instant;
 

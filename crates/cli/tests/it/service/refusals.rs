@@ -1,4 +1,4 @@
-//! What cannot be is refused, with what would be right.
+//! Checks that impossible orders are refused, with what would be right.
 
 use std::fs;
 

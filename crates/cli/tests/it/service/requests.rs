@@ -1,4 +1,4 @@
-//! What clients ask for is done, whichever cache there is.
+//! Checks the answers to requests of clients, for every cache.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -68,7 +68,7 @@ fn what_is_written_is_read_during_the_life_and_in_the_next(io_mode: IoMode) {
     }
 }
 
-/// As long as they may be, and beside the beginning of a stripe.
+/// Serves requests as long as they may be, also beside the beginning of a stripe.
 fn the_longest_requests_are_served(io_mode: IoMode) {
     const AT: u64 = 5 * 4096;
     for (settings, fua) in [(ARRAYS[3], false), (ARRAYS[9], true)] {
@@ -256,7 +256,7 @@ fn an_export_can_be_read_only_and_have_a_name(io_mode: IoMode) {
     array.stop();
 }
 
-/// What `destage:state` says of pages: which the members do not have yet, and which the parity does not cover.
+/// Checks `destage:state`: which pages the members do not have yet, and which the parity does not cover.
 fn a_client_is_told_what_is_not_on_the_members_yet(io_mode: IoMode) {
     for (policy, mark) in [("none", 0), ("write-through", 0), ("write-back", 1), ("kdd", 2)] {
         let size: &[&str] = if policy == "none" { &[] } else { &["--cache", "1MiB"] };
