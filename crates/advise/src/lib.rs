@@ -1,8 +1,7 @@
 //! Advises a policy and a size for a trace, as `destage advise` does.
 //!
 //! [`advise`] looks at the trace for the sizes that are worth considering. It has [`mod@search`] go through
-//! policies and sizes
-//! with far fewer runs than there are pairs of them, and reports the result with its evidence.
+//! policies and sizes with far fewer runs than there are pairs of them, and reports the result with its evidence.
 
 mod advice;
 mod bench;

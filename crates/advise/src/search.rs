@@ -1,10 +1,8 @@
 //! Searches for the best policy, and the least size that does as well as the largest.
 //!
 //! Many policies run on a short stretch of the trace, some on all of it at one size, and few at several. The search
-//! simulates
-//! nothing itself and knows nothing of traces: a [`RunSupplier`] brings its runs. Its decisions depend on the costs
-//! alone, so
-//! that the same costs give the same advice.
+//! simulates nothing itself and knows nothing of traces: a [`RunSupplier`] brings its runs. Its decisions depend on the
+//! costs alone, so that the same costs give the same advice.
 
 /// The stretch of the first round: one part in so many of the requests, unless that is too few of them.
 const STRETCH: u64 = 10;
@@ -167,9 +165,8 @@ pub fn search<B: RunSupplier>(
     {
         policies = search.leave(stretch, &policies, &distinct([last * 2 / 3, last]), LEFT[0])?;
     }
-    // Over a stretch, rare events are a matter of chance, so the best are chosen over all requests. The largest
-    // size at which
-    // pages have to leave shows most of a policy.
+    // Over a stretch, rare events are a matter of chance, so the best are chosen over all requests. The largest size at
+    // which pages have to leave shows most of a policy.
     for &size in thirds.iter().rev() {
         search.whole(&policies, &[size])?;
         if search.tells(size) {
@@ -283,9 +280,8 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
         let orders: Vec<_> = large_first.flat_map(|size| each.clone().map(move |kind| (size, kind))).collect();
         let orders: Vec<_> = orders.into_iter().map(best_first).collect();
         let mut chosen: Vec<usize> = Vec::new();
-        // The best of each kind at each size, then the second best: policies by page and by block suffer
-        // differently from a short
-        // stretch.
+        // The best of each kind at each size, then the second best: policies by page and by block suffer differently
+        // from a short stretch.
         for place in 0..policies.len() {
             for order in &orders {
                 if let Some(&policy) = order.get(place)

@@ -206,9 +206,8 @@ fn stretches_decide_only_who_goes_on() {
 }
 
 proptest! {
-    /// Checks the advice against all pairs, where larger is no worse and every stretch is like the whole: it costs
-    /// at most 1 % more
-    /// than the best, with a tenth of the work.
+    /// Checks the advice against all pairs, where larger is no worse and every stretch is like the whole: it costs at
+    /// most 1 % more than the best, with a tenth of the work.
     #[test]
     fn advice_is_as_good_as_all_pairs(
         shapes in prop::collection::vec((1.0..1000.0, 0.0..2.0, 0.0..50.0), 12..30),

@@ -1,8 +1,7 @@
 //! Suggests values of settings to shells.
 //!
-//! A suggestion is one of many right values: a policy has parameters and layers, a workload can be a file. So
-//! nothing is refused
-//! here.
+//! A suggestion is one of many right values: a policy has parameters and layers, a workload can be a file. So nothing
+//! is refused here.
 
 use clap::builder::{OsStringValueParser, PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;

@@ -130,9 +130,8 @@ impl<R: RunKind> RunSelection<R> for ResumedRuns<'_, R> {
 
 /// Plans how many runs a pass over the trace is for.
 ///
-/// All runs of a pass end together, so an early end costs a pass; each pass reads the trace again. So passes are
-/// small where
-/// they take long.
+/// All runs of a pass end together, so an early end costs a pass; each pass reads the trace again. So passes are small
+/// where they take long.
 struct PassPlan {
     first: usize,
     /// Holds the time at which the last pass began, and its number of runs.

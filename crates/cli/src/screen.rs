@@ -1,10 +1,8 @@
 //! Adapts text for people to its destination: its width, its characters and its colours.
 //!
 //! On a terminal lines fit its width, with at least [`WIDTH`] columns. Elsewhere (pipes, files) there are [`WIDTH`]
-//! columns,
-//! whatever the terminal. So the same call gives the same bytes wherever the locale's characters are the same.
-//! Where those are
-//! not UTF-8, characters beyond ASCII are replaced.
+//! columns, whatever the terminal. So the same call gives the same bytes wherever the locale's characters are the same.
+//! Where those are not UTF-8, characters beyond ASCII are replaced.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};

@@ -11,9 +11,8 @@ pub struct RandomDraws {
     cut: CutMode,
 }
 
-/// Selects how much survives a power failure of what was not flushed. Sectors that are drawn alone hardly ever lose
-/// or keep
-/// much, so there are other ways.
+/// Selects how much survives a power failure of what was not flushed. Sectors that are drawn alone hardly ever lose or
+/// keep much, so there are other ways.
 #[derive(Clone, Copy, Debug)]
 enum CutMode {
     Nothing,

@@ -1,13 +1,10 @@
 //! Predicts what a host may see: for each sector, the versions that it could have.
 //!
-//! * Requests that conflict take effect in the order of submission, since claims are first come, first served. A
-//!   read sees
-//!   the last write submitted before it, or one submitted while it was in flight.
+//! * Requests that conflict take effect in the order of submission, since claims are first come, first served. A read
+//!   sees the last write submitted before it, or one submitted while it was in flight.
 //! * A version is *covered* once it is durable: by the acknowledgement of a flush that was submitted after the
-//!   version's own
-//!   acknowledgement, or by that itself if it was written with FUA or the mode is every-write. A cut may leave any
-//! version that
-//!   no covered one follows.
+//!   version's own acknowledgement, or by that itself if it was written with FUA or the mode is every-write. A cut may
+//!   leave any version that no covered one follows.
 //! * After a cut a sector is whichever of these versions a read finds first. From then on it stays that one.
 //! * A discard makes each page that it covers wholly zeros, or leaves it. The first read afterwards tells which.
 

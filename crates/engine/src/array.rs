@@ -32,8 +32,7 @@ use crate::{
     ScrubRequest, ScrubStatus, ServiceEvent, StateStatus, holes, marks,
 };
 
-/// Limits how long an array may stay locked for a service that was killed. The kernel ends what a killed service
-/// had in
+/// Limits how long an array may stay locked for a service that was killed. The kernel ends what a killed service had in
 /// its ring before it lets go of the lock, and nobody may open the files before that.
 const LINGERS: Duration = Duration::from_secs(2);
 
@@ -222,9 +221,8 @@ impl ArrayBackend {
             }
             Some(SettlePhase::Flushing) => {
                 let served = self.files.engine().controller();
-                // A member that is being filled is not waited for, since that takes hours. Nor is one that is
-                // copied, but for the flush,
-                // which finds others that have failed.
+                // A member that is being filled is not waited for, since that takes hours. Nor is one that is copied,
+                // but for the flush, which finds others that have failed.
                 let is_copying = served.array().copying().is_some() && served.array().is_at_rest();
                 let has_ended = self.files.is_idle() || self.filling().is_some() || is_copying;
                 let status = served.status();

@@ -158,9 +158,8 @@ impl MemoryBudget {
         }
         let is_next = self.waiting.front().is_none_or(|(first, _)| *first == client);
         let excess_after = self.excess - excess(held) + own;
-        // The dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998): a light one may hold as much
-        // as stays
-        // free after it.
+        // The dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998): a light one may hold as much as
+        // stays free after it.
         if own <= LIGHT && is_next && own + excess_after <= self.shared {
             return true;
         }

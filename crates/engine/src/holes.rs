@@ -18,8 +18,8 @@ pub(crate) fn are_made_in_each(paths: Vec<PathBuf>) -> Vec<bool> {
     let (sender, found) = mpsc::channel();
     let ask = move || {
         for (at, path) in paths.iter().enumerate() {
-            // The receiver is gone once the time is over.
-            // A file that hangs leaves its own answer, and those after it, at "no".
+            // The receiver is gone once the time is over. A file that hangs leaves its own answer, and those after it,
+            // at "no".
             if are_made_in(path) && sender.send(at).is_err() {
                 return;
             }

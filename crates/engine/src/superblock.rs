@@ -110,9 +110,8 @@ impl MdArray {
     /// superblocks.
     ///
     /// # Errors
-    /// If they cannot be read or are damaged, are not those of all members of one array that was stopped cleanly,
-    /// or of an
-    /// array that cannot be served.
+    /// If they cannot be read or are damaged, are not those of all members of one array that was stopped cleanly, or of
+    /// an array that cannot be served.
     pub fn read(paths: &[PathBuf]) -> Result<Option<Self>, MdError> {
         let beginnings = paths.iter().map(|path| Ok((path.clone(), beginning(path)?)));
         Self::of(&beginnings.collect::<Result<Vec<_>, _>>()?)

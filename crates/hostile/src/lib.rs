@@ -1,10 +1,8 @@
 //! Checks what must hold of every input from outside, however hostile: one [`Target`] for each way in.
 //!
-//! A target takes bytes, hands them to a reader, a parser or a simulation, and panics where a promise is broken.
-//! The fuzzer
-//! (`fuzz/`, outside the workspace) looks for such bytes. The test `replay` of this crate tries the seeds in
-//! `fuzz/seeds`, among
-//! them every input that ever broke a promise. Nothing but tests uses this crate.
+//! A target takes bytes, hands them to a reader, a parser or a simulation, and panics where a promise is broken. The
+//! fuzzer (`fuzz/`, outside the workspace) looks for such bytes. The test `replay` of this crate tries the seeds in
+//! `fuzz/seeds`, among them every input that ever broke a promise. Nothing but tests uses this crate.
 
 mod arrays;
 mod bytes;

@@ -15,9 +15,8 @@ const KIND: u8 = 17;
 /// Takes the shape of a log, its pages and tags of the NVRAM.
 ///
 /// The input holds the number of pages and how many may be in use. For each page it says whether the header is put
-/// right, and in
-/// which version, and gives header and rest. A replay says what is wrong, or finds a log that goes on and can be
-/// read again.
+/// right, and in which version, and gives header and rest. A replay says what is wrong, or finds a log that goes on and
+/// can be read again.
 pub(crate) fn check(bytes: &[u8]) {
     let mut input = Bytes::new(bytes);
     let (pages, usage_max) = (3 + u32::from(input.u8() % 4), u32::from(input.u8()) % 8);

@@ -135,8 +135,7 @@ fn serve<C: Controller>(files: &mut FileExecutor<C>, request: HostRequest) -> Re
 /// Takes a cache, and changes of the files of an array with it.
 ///
 /// For each change the input gives the file, the checksum that is put right, the place and the bytes. The array is
-/// refused,
-/// naming a file or the reason, or it is served.
+/// refused, naming a file or the reason, or it is served.
 pub(crate) fn check(bytes: &[u8]) {
     static ARRAYS: LazyLock<Vec<Array>> =
         LazyLock::new(|| ["none", "write-back", "leavo", "kdd", "stow", "lawc"].into_iter().map(Array::new).collect());

@@ -62,9 +62,8 @@ struct Seen {
 
 /// Takes the messages of a client: a byte with the export and the start of the input, and the input.
 ///
-/// However the input is cut up the server makes the same of it. It accepts no request that the protocol forbids,
-/// and each can be
-/// answered.
+/// However the input is cut up the server makes the same of it. It accepts no request that the protocol forbids, and
+/// each can be answered.
 pub(crate) fn server(bytes: &[u8]) {
     let mut head = Bytes::new(bytes);
     let config = head.u8();
@@ -177,9 +176,8 @@ fn answer(session: &NbdSession, request: &NbdRequest, out: &mut Vec<u8>) {
 
 /// Takes the messages of a server: a byte with the requests of the client, and the input.
 ///
-/// However the input is cut up the client makes the same of it. All data lie inside what was asked for, and a read
-/// that succeeds
-/// has all its bytes.
+/// However the input is cut up the client makes the same of it. All data lie inside what was asked for, and a read that
+/// succeeds has all its bytes.
 pub(crate) fn client(bytes: &[u8]) {
     let mut head = Bytes::new(bytes);
     let config = head.u8();

@@ -2,9 +2,8 @@
 //!
 //! - It ends, and after its end or an error there are no further requests.
 //! - A batch is not larger than [`BATCH_REQUESTS`] and one.
-//! - Of a foreign format every range ends below 2^64, a flush has none, only a write is FUA, every volume has a
-//!   name, or is the
-//!   only one, and the times of the first batch begin at zero.
+//! - Of a foreign format every range ends below 2^64, a flush has none, only a write is FUA, every volume has a name,
+//!   or is the only one, and the times of the first batch begin at zero.
 //! - How the bytes arrive, all at once or a few at a time, makes no difference.
 //! - A lenient reader differs from a strict one only where the strict one fails, and names that failure first.
 //! - A sample of a format with one line replaced, by whatever, is never found to be of another format.

@@ -20,8 +20,7 @@ impl NbdSession {
         let gives = matches!(request.command, NbdCommand::Read { .. } | NbdCommand::BlockStatus { .. });
         assert!(!gives, "a {} is answered with what it asked for", request.command.name());
         // The protocol allows a simple reply to any request but a read or a block status even if replies are
-        // structured: it is
-        // shorter by 4 bytes.
+        // structured: it is shorter by 4 bytes.
         ReplyHead::simple(request.cookie, None)
     }
 

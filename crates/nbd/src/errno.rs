@@ -65,8 +65,7 @@ impl fmt::Display for Errno {
 
 /// Converts an error of the operating system.
 ///
-/// Errors that the protocol does not know become [`Io`](Errno::Io). None becomes [`NotSup`](Errno::NotSup), which
-/// has a
+/// Errors that the protocol does not know become [`Io`](Errno::Io). None becomes [`NotSup`](Errno::NotSup), which has a
 /// meaning of its own.
 impl From<&io::Error> for Errno {
     fn from(error: &io::Error) -> Self {

@@ -82,9 +82,8 @@ impl NbdCommand {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NbdRequest {
-    /// Holds the cookie by which the client knows the request; replies carry it as well. Careless clients may use
-    /// one cookie
-    /// for several requests in flight.
+    /// Holds the cookie by which the client knows the request; replies carry it as well. Careless clients may use one
+    /// cookie for several requests in flight.
     pub cookie: u64,
     /// Names the kind of request.
     pub command: NbdCommand,

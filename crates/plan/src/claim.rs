@@ -23,9 +23,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Returns true if the two claims may not be held together: their rows overlap, and one writes a column that
-    /// the other
-    /// reads or writes.
+    /// Returns true if the two claims may not be held together: their rows overlap, and one writes a column that the
+    /// other reads or writes.
     #[inline]
     pub const fn conflicts(&self, other: &Self) -> bool {
         self.stripe.0 == other.stripe.0

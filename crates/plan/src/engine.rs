@@ -23,8 +23,7 @@ pub trait Controller {
     }
 
     /// Returns the facts that a start without the NVRAM would have to know. The controller relies on none of them
-    /// before the
-    /// next change of NVRAM or intents, so an executor has that long to make them durable elsewhere.
+    /// before the next change of NVRAM or intents, so an executor has that long to make them durable elsewhere.
     fn condition(&self) -> Condition {
         Condition::default()
     }
@@ -526,8 +525,7 @@ impl<C: Controller> Engine<C> {
             self.shape.piece(asked.op, asked.offset + (asked.len - request.unsplit), request.unsplit)
         };
         // Requests of one stripe go on in the order of submission. A wide fragment waits apart, since it would keep
-        // many
-        // stripes from them.
+        // many stripes from them.
         let is_wide = request.is_long() && self.shape.is_wide(piece.pages);
         if is_wide && self.wide_frags >= WIDE_AT_ONCE {
             self.waiting.pop_front();

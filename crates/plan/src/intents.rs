@@ -3,16 +3,13 @@
 //!
 //! Invariants:
 //! * A row's intent is durable before an operation changes the row.
-//! * An intent is cleared only after a flush of all members that *began* after the last operation on the row had
-//!   ended.
+//! * An intent is cleared only after a flush of all members that *began* after the last operation on the row had ended.
 //!   A power failure before that may still take away any part of the writes.
-//! * A cleared row is forgotten before the clear is issued. An operation that comes meanwhile sets its own intent,
-//!   and the
-//!   two steps take effect in that order.
+//! * A cleared row is forgotten before the clear is issued. An operation that comes meanwhile sets its own intent, and
+//!   the two steps take effect in that order.
 //!
 //! A clearable row may keep its intent. Then an operation on it has none to set, so that a row that is written and
-//! flushed
-//! again and again costs no step each time.
+//! flushed again and again costs no step each time.
 
 use std::collections::VecDeque;
 

@@ -40,8 +40,7 @@ impl Out {
 
     /// Returns the bytes that a step has read for the controller.
     ///
-    /// They are there from the moment the controller is [told](Self::step_notify) that the step is done, as long as
-    /// the
+    /// They are there from the moment the controller is [told](Self::step_notify) that the step is done, as long as the
     /// operation's present plan. Empty for any other step.
     pub fn read_bytes(&self, op: OpId, step: StepNo) -> &[u8] {
         let lists = self.lists(op);

@@ -7,9 +7,8 @@ use crate::{Buf, ByteList, NvPut, Rows, Span, StepNo};
 pub(crate) struct Lists {
     pub(crate) bufs: Vec<Buf>,
     pub(crate) rows: Vec<Rows>,
-    /// Is true if one of the fields below may have entries, or one above is long. Most plans need none of them and
-    /// are to be
-    /// cleared quickly.
+    /// Is true if one of the fields below may have entries, or one above is long. Most plans need none of them and are
+    /// to be cleared quickly.
     pub(crate) more: bool,
     pub(crate) puts: Vec<NvPut>,
     pub(crate) spans: Vec<Span>,

@@ -179,8 +179,7 @@ pub enum Step {
         /// Lists the slots that are freed; each entry is a [`Buf::Nv`].
         frees: List,
     },
-    /// Works as [`NvCommit`](Self::NvCommit) on slots of [memory](crate::NvSlot::is_in_memory). It takes no time
-    /// and is
+    /// Works as [`NvCommit`](Self::NvCommit) on slots of [memory](crate::NvSlot::is_in_memory). It takes no time and is
     /// ordered only after the steps before it. A loss of power takes all of it away.
     Hold {
         /// Lists the slots that are put.

@@ -13,9 +13,8 @@ use crate::raised;
 const LOOK: Duration = Duration::from_millis(50);
 /// Limits how long a call that was told to end is waited for.
 ///
-/// It looks whether it is to end every few thousand requests or programs. Whoever has pressed Ctrl-C does not wait
-/// for memory of
-/// many gigabytes to be laid out, or for a batch that is compressed.
+/// It looks whether it is to end every few thousand requests or programs. Whoever has pressed Ctrl-C does not wait for
+/// memory of many gigabytes to be laid out, or for a batch that is compressed.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Calls `long` on a thread of its own. A signal whose handler raises an exception, as that of Ctrl-C does, ends it.

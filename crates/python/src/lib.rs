@@ -3,9 +3,8 @@
 //! docs/python.md describes the package. Its other part, with the documentation of each function, is
 //! `python/destage`.
 //!
-//! Whatever takes long runs on a thread of its own, without the interpreter's lock, while the calling thread looks
-//! for signals
-//! (`call.rs`). Errors have the text that the command line prints.
+//! Whatever takes long runs on a thread of its own, without the interpreter's lock, while the calling thread looks for
+//! signals (`call.rs`). Errors have the text that the command line prints.
 
 mod advise;
 mod arrow;

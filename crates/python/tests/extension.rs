@@ -1,8 +1,7 @@
 //! Checks that cargo builds this crate as an extension of Python's.
 //!
 //! The test is also the reason for which `cargo test` builds the crate, with everything that it shares with other
-//! crates built
-//! once. scripts/python-test has Python test it.
+//! crates built once. scripts/python-test has Python test it.
 
 use std::path::PathBuf;
 

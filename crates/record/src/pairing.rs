@@ -439,8 +439,7 @@ impl EventPairing {
         let (start, end) = (event.sector, event.sector.saturating_add(u64::from(event.sectors)));
         let mut left = end - start;
         // A completion covers several requests if they were merged, and a piece of one if it was split. Of several
-        // requests for the
-        // same sectors the oldest completes first.
+        // requests for the same sectors the oldest completes first.
         for number in self.overlapping(asked.kind, start, end) {
             let Some(waiting) = self.at(number) else { continue };
             let shared = waiting.end.min(end) - waiting.start.max(start).min(end);

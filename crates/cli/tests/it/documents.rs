@@ -1,8 +1,7 @@
 //! Checks that documents and comments refer to what exists.
 //!
-//! Each "specs §4.5" is a section of docs/specs and each "specs D6" an ambiguity resolved in it. Files that
-//! Markdown or a comment
-//! names exist.
+//! Each "specs §4.5" is a section of docs/specs and each "specs D6" an ambiguity resolved in it. Files that Markdown or
+//! a comment names exist.
 
 use std::collections::BTreeSet;
 use std::fs;

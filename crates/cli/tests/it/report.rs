@@ -237,8 +237,7 @@ fn the_page_tells_how_to_do_it_again() {
 }
 
 /// Draws by cause what caches on a device write and have members do, and checks the sums. The durability mode under
-/// which a device
-/// was worn stands beside.
+/// which a device was worn stands beside.
 #[test]
 fn caches_on_a_device_are_told_by_cause() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,7 @@
 //! Compares block policies on real pieces of traces and on their stand-ins.
 //!
 //! The stand-ins are calibrated to the locality of the pieces, never to these figures. If the figures are meant to
-//! change, the test
-//! prints the new table for `docs/workloads.md`.
+//! change, the test prints the new table for `docs/workloads.md`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -77,9 +77,8 @@ fn printed(folder: &Path, locale: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("output is UTF-8")
 }
 
-/// Returns what a call shows on a terminal of so many columns: standard output and standard error together, with
-/// the lines' ends
-/// as in a file.
+/// Returns what a call shows on a terminal of so many columns: standard output and standard error together, with the
+/// lines' ends as in a file.
 ///
 /// None, and a word about it, where there are no terminals.
 fn shown(test: &str, call: &mut Command, columns: u16) -> Option<String> {

@@ -1,8 +1,7 @@
 //! Makes operations fail while an array is served, made, opened or replaced.
 //!
-//! Whoever asked for the operation must hear of the failure: the executor stops, a device has failed, or the call
-//! ends with an
-//! error.
+//! Whoever asked for the operation must hear of the failure: the executor stops, a device has failed, or the call ends
+//! with an error.
 
 use std::sync::Arc;
 

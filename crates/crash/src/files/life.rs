@@ -231,8 +231,7 @@ impl<'a> FileLife<'a> {
     /// Returns the state of the array as it is known if this life ends now.
     ///
     /// Devices whose loss nobody has noted do not come back: whoever starts the array knows that they failed. Their
-    /// replacements
-    /// may be there.
+    /// replacements may be there.
     pub(super) fn known(&self, left: &RecordingOs) -> KnownArray {
         // The NVRAM's device answers again, unless its reads show what is not durable.
         let home = self.scene.home.filter(|_| !self.scene.has_spare).map(|home| &self.known.paths[home.index()]);

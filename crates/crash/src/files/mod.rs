@@ -525,8 +525,8 @@ fn create<'a>(
         }
     }
     let life = FileLife::new(scene, os.clone(), files, fresh.clone(), dice.clone());
-    // What was made is there.
-    // Both ends of a life: what was made must survive a power failure, and the end of the process.
+    // What was made is there. Both ends of a life: what was made must survive a power failure, and the end of the
+    // process.
     for power in [true, true, false] {
         let left = os.end(power);
         let probed = scene.diary.aside(|| life.probe(&CrashPoint { operations: 0, power, left }, report));

@@ -36,8 +36,7 @@ impl HistoryRun<'_> {
     /// Returns true if the loss of a device costs data.
     ///
     /// There are rows, or may be for all that the controller knows, of which neither the parity nor the cache tells
-    /// what a
-    /// member held.
+    /// what a member held.
     fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
         let lost = self.lost() | DevSet::one(dev);
         let (members, cache) = (lost & self.members(), lost - self.members());
@@ -118,9 +117,8 @@ impl HistoryRun<'_> {
         if !self.window.is_empty() {
             self.hole.add(&remains.nvram.intents);
         }
-        // An unnoted replacement would be taken for the device itself. Whoever starts the array knows its devices,
-        // and keeps the
-        // stranger out until it is noted.
+        // An unnoted replacement would be taken for the device itself. Whoever starts the array knows its devices, and
+        // keeps the stranger out until it is noted.
         let strangers = self.swapped & (self.window & self.members() | unnoted);
         for (dev, disk) in (0..).map(Dev).zip(&mut remains.disks) {
             disk.answers |= back.contains(dev);

@@ -55,9 +55,8 @@ fn rows_stay_consistent_while_members_are_lost_and_filled() {
     }
 }
 
-/// Counts the nanoseconds of the steps of one small write, one after the other: an intent, a read, computing, a
-/// write; twice, to
-/// be sure.
+/// Counts the nanoseconds of the steps of one small write, one after the other: an intent, a read, computing, a write;
+/// twice, to be sure.
 const ONE_WRITE: u64 = 2 * (1_000 + 62_000 + 3_000 + 22_000);
 
 #[test]

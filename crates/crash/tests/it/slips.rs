@@ -107,9 +107,8 @@ const STORE_SHOWN_BY: [(ExecutorFault, u64); 9] = [
 
 /// Returns the arrays in which a fault is looked for.
 ///
-/// Arrays without a cache and with one on a device come first; one whose cache is in the NVRAM is added if the
-/// fault is about
-/// that.
+/// Arrays without a cache and with one on a device come first; one whose cache is in the NVRAM is added if the fault is
+/// about that.
 fn cells(slip: Option<ExecutorFault>) -> &'static [(&'static str, RaidLevel)] {
     const CELLS: [(&str, RaidLevel); 3] =
         [("none", RaidLevel::Raid5), ("write-through", RaidLevel::Raid1), ("wow", RaidLevel::Raid5)];

@@ -86,17 +86,15 @@ impl ArrayBackend {
 
     /// Has a file take the place of its member. The description says which of the two has it.
     fn hand_over(&mut self, dev: Dev, path: PathBuf) -> Result<(), FilesError> {
-        // The label says whose place the file takes, and is durable before the description names the file. Either
-        // file is the
-        // member until then.
+        // The label says whose place the file takes, and is durable before the description names the file. Either file
+        // is the member until then.
         if self.files.label_successor()? != SuccessorLabelling::Durable {
             return Ok(());
         }
         let before = self.description.clone();
         self.description.set_device(dev.index(), &path);
-        // The rename of the description is the one step by which the successor becomes the member. Before it
-        // nothing has
-        // changed, so an error here drops the successor alone.
+        // The rename of the description is the one step by which the successor becomes the member. Before it nothing
+        // has changed, so an error here drops the successor alone.
         if let Err(error) = self.description.put(&*self.os, &self.path) {
             self.description = before;
             return self.files.refuse_successor(io::Error::other(error.to_string()));

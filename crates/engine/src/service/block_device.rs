@@ -92,9 +92,8 @@ impl<B: BlockBackend> BlockService<B> {
         let wake = WakeOnDrop(self.waiter.waker());
         let thread = std::thread::Builder::new().name("ublk".to_owned());
         let started = thread.spawn(move || {
-            // The waker is dropped after the channel, also if the thread panics or never begins: the service then
-            // finds the channel
-            // closed.
+            // The waker is dropped after the channel, also if the thread panics or never begins: the service then finds
+            // the channel closed.
             let (_wake, done) = (wake, done);
             let result = match order {
                 DeviceOrder::Start => control.start(),

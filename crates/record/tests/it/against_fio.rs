@@ -1,6 +1,5 @@
 //! Compares recordings with fio's own log (`write_iolog`): count, sizes, offsets, kinds and flushes. Needs root,
-//! tracefs, loop
-//! devices and fio.
+//! tracefs, loop devices and fio.
 
 use std::path::Path;
 

@@ -1,8 +1,7 @@
 //! Compares a served array with the simulation of its recorded trace.
 //!
-//! The code of the policy and of the array is the same, so hits, bytes and flushes are the same as well. Times are
-//! not; so only
-//! caches that do nothing in the background agree to the last page.
+//! The code of the policy and of the array is the same, so hits, bytes and flushes are the same as well. Times are not;
+//! so only caches that do nothing in the background agree to the last page.
 
 use std::time::Instant;
 
