@@ -27,6 +27,7 @@ impl Claim {
     /// other reads or writes.
     #[inline]
     pub const fn conflicts(&self, other: &Self) -> bool {
+        // Two claims that only read never conflict, so any number of reads share a row.
         self.stripe.0 == other.stripe.0
             && self.first < other.first + other.rows
             && other.first < self.first + self.rows
@@ -116,6 +117,8 @@ impl Entry {
     /// One that it waited for is gone; if it was the last, its operation is told to `granted`.
     #[inline]
     fn unblock(&mut self, now: Nanos, waits: &mut [ClaimWait; Class::ALL.len()], granted: &mut impl FnMut(OpId)) {
+        // Counting makes a release one pass over the line, instead of a test of each waiting claim against all
+        // before it.
         self.blockers -= 1;
         if self.blockers == 0 {
             let waited = now.since(self.since);
@@ -150,6 +153,7 @@ impl ClaimTable {
     /// Queues a claim; whether it holds at once. An operation must not have two of one stripe, nor queue one after others
     /// have queued theirs since its first.
     pub fn claim(&mut self, now: Nanos, op: OpId, class: Class, claim: Claim) -> bool {
+        // As many lines as claims keep each line short, so that a pass over a line costs little.
         if self.claims == self.lines.len() {
             self.grow();
         }
@@ -200,6 +204,7 @@ impl ClaimTable {
         let at = queue.iter().position(|entry| entry.is_of(op, stripe)).expect("the operation has a claim");
         let gone = queue.remove(at);
         self.claims -= 1;
+        // Earlier claims never wait for later ones, so only those that follow can be set free.
         for entry in &mut queue[at..] {
             if entry.claim.conflicts(&gone.claim) {
                 entry.unblock(now, &mut self.waits, &mut granted);
@@ -235,6 +240,7 @@ impl ClaimTable {
         }
         let queue = &self.lines[line_of(stripe, self.lines.len())];
         let Some(at) = queue.iter().position(|entry| entry.is_of(op, stripe)) else { return };
+        // An operation that waits itself cannot take others along.
         if queue[at].blockers > 0 {
             return;
         }

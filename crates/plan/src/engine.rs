@@ -219,11 +219,13 @@ impl<C: Controller> Engine<C> {
             self.shape.check(asked.offset, asked.len)?;
         }
         self.out.now = now;
+        // An empty request would make no fragment, so nothing would ever end it: it is answered here.
         if asked.len == 0 && !flush {
             self.notices
                 .extend([HostNotice::Acked { tag: asked.tag, ok: true }, HostNotice::Released { tag: asked.tag }]);
             return Ok(());
         }
+        // A flush has no bytes to split. Its one fragment counts as one page, so that one acknowledgement ends it.
         let unsplit = if flush { 0 } else { asked.len };
         let request = Request { asked, unsplit, pages: 0, frags: 0, ok: true, acked: false };
         // Long requests share the depth only while there are others: a lone copy should keep the devices busy.
@@ -286,6 +288,7 @@ impl<C: Controller> Engine<C> {
     /// Lets the timers go off that are due.
     pub fn timers(&mut self, now: Nanos) {
         self.out.now = now;
+        // Handling one timer may set or forget others, so the earliest is looked up anew each time.
         while self.next_timer().is_some_and(|at| at <= now)
             && let Some(id) = self.out.take_timer()
         {
@@ -451,6 +454,8 @@ impl<C: Controller> Engine<C> {
                 }
                 return;
             };
+            // The controller may open, restart or end operations in each event. So the next event is taken only
+            // after it returns.
             match pending {
                 Pending::Granted(op) => self.controller.handle(Event::Granted(op), &mut self.out),
                 Pending::StepDone(op, step, outcome) => {
@@ -465,6 +470,7 @@ impl<C: Controller> Engine<C> {
                     // Operations that the controller opened just now keep the fragment's bytes.
                     self.count_ops();
                     let frag = self.out.frag_of(op);
+                    // The claim is given back only now: the controller has updated its own tables under it first.
                     self.out.end(op);
                     if let Some(frag) = frag {
                         self.frags[frag.index()].ops -= 1;
@@ -502,6 +508,7 @@ impl<C: Controller> Engine<C> {
         if self.waiting.is_empty() {
             return false;
         }
+        // Nothing else would ever end a request to an array that does not start, so it fails here.
         if let Status::Refused(_) = self.status() {
             let Some(id) = self.waiting.pop_front() else { return false };
             let request = &mut self.requests[id as usize];
@@ -541,6 +548,7 @@ impl<C: Controller> Engine<C> {
         } else if (offset + piece.bytes) / TURN_BYTES > offset / TURN_BYTES {
             self.waiting.rotate_left(1);
         }
+        // A discard leaves out pages that it covers in part (`Shape::piece`), so this piece needs no fragment.
         if !piece.serve {
             self.answer(id);
             return true;
@@ -553,6 +561,7 @@ impl<C: Controller> Engine<C> {
             self.alone = self.alone.saturating_add(1);
         }
         let state = FragState { request: id, is_wide, offset, pages: piece.pages, ops: 0 };
+        // Places are used again, so that the table never has more entries than the depth.
         let frag = if let Some(frag) = self.free_frags.pop() {
             self.frags[frag.index()] = state;
             frag
@@ -577,6 +586,7 @@ impl<C: Controller> Engine<C> {
     /// Has parked requests wait for their turn again, as far as they may.
     #[cold]
     fn unpark(&mut self) {
+        // One comes back for each place that is free, in the order in which they were parked.
         if self.long_frags < self.long_share() {
             self.waiting.extend(self.parked.pop_front());
         }
@@ -586,6 +596,7 @@ impl<C: Controller> Engine<C> {
     }
 
     fn long_share(&self) -> usize {
+        // At least one, or a small depth would never serve a long request beside short ones.
         (self.depth / LONG_SHARE).max(1)
     }
 
@@ -597,6 +608,7 @@ impl<C: Controller> Engine<C> {
 
     /// Does what [`next_in_turn`](Self::next_in_turn) does if it is the turn of a long one.
     fn next_beside_long(&mut self) -> Option<u32> {
+        // After so many long fragments without a short request there is nobody to leave room for.
         let is_shared = self.alone < ALONE_AFTER && self.long_frags >= self.long_share();
         while let Some(&id) = self.waiting.front() {
             if !is_shared || !self.requests[id as usize].is_long() {
@@ -614,6 +626,7 @@ impl<C: Controller> Engine<C> {
         let id = state.request;
         let request = &mut self.requests[id as usize];
         request.pages -= u64::from(pages);
+        // One failed fragment fails the request, since the host cannot be told of a part of it.
         request.ok &= ok;
         self.answer(id);
         self.try_release(frag);

@@ -72,6 +72,7 @@ impl Shape {
             page_shift: page_bytes.trailing_zeros(),
             sector_shift: sector_bytes.trailing_zeros(),
             stripe_pages,
+            // Extents, fragments and buffers count their pages in 16 bits.
             max_pages: max_pages.clamp(1, 32_768),
             data_pages,
         })
@@ -105,6 +106,7 @@ impl Shape {
         if (offset | len) & (self.sector_bytes() - 1) != 0 {
             return Err(RangeError::Misaligned { sector_bytes: self.sector_bytes() });
         }
+        // A client may send any 64 bits for either, so their sum may not fit.
         if offset.checked_add(len).is_none_or(|end| end > self.bytes()) {
             return Err(RangeError::Beyond { bytes: self.bytes() });
         }
@@ -132,6 +134,7 @@ impl Shape {
                 Sectors { first: (head >> self.sector_shift) as u8, count: (bytes >> self.sector_shift) as u8 };
             return Piece { page, pages: 1, sectors: Some(sectors), bytes, serve: op != HostOp::Discard };
         }
+        // A fragment stays inside one stripe, so that one operation with one claim serves it.
         let left = self.stripe_pages - page % self.stripe_pages;
         let whole = len >> self.page_shift;
         // Only a run that begins at a stripe's first page is trimmed whole: parity rows need all their columns.

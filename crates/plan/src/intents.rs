@@ -34,6 +34,7 @@ struct State {
 /// Rows with an open intent.
 #[derive(Default)]
 pub struct Intents {
+    // A fixed hash makes the order of iteration the same in each run, so that a seed decides everything.
     rows: HashMap<Row, State, FixedState>,
     /// Rows in the order in which operations on them ended, with the generation. An entry is stale
     /// if the row changed since.
@@ -86,6 +87,8 @@ impl Intents {
 
     /// A flush of everything written so far begins; its generation, for [`flushed`](Self::flushed).
     pub fn flush_begins(&mut self) -> u64 {
+        // Flushes are counted, since nothing here has a clock. The count tells which operations ended before a
+        // flush began.
         self.generation += 1;
         self.generation
     }

@@ -12,6 +12,7 @@ impl Out {
     /// Keeps a list of slots with the operation.
     pub fn slots(&mut self, op: OpId, slots: &[NvSlot]) -> List {
         let lists = self.lists_mut(op);
+        // A long list gives its memory back when the plan is dropped (`Lists::clear`).
         lists.more |= slots.len() > KEPT;
         List::keep(&mut lists.bufs, slots.iter().map(|slot| Buf::Nv(*slot)))
     }

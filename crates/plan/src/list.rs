@@ -26,6 +26,8 @@ macro_rules! list {
 
             /// Keeps entries behind those that are there.
             pub(crate) fn keep<T>(kept: &mut Vec<T>, entries: impl IntoIterator<Item = T>) -> Self {
+                // All lists of a kind share one vector, so that a step names its list in 8 bytes and is copied
+                // freely.
                 let start = kept.len();
                 kept.extend(entries);
                 Self { start: start as u32, len: (kept.len() - start) as u32 }

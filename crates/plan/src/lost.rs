@@ -15,6 +15,7 @@ impl PageRange {
 
     /// The page behind the last.
     pub const fn end(self) -> u64 {
+        // `ALL` has no page behind its last that a number could name.
         self.first.saturating_add(self.pages)
     }
 
@@ -39,6 +40,7 @@ impl PageRange {
 /// Summarises lost pages for a refusal: the first ranges, and how much there is in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostPages {
+    // A refusal is copied freely, and a list of all ranges could be as long as the array.
     named: [PageRange; Self::NAMED],
     count: u8,
     pages: u64,

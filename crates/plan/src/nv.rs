@@ -39,6 +39,7 @@ impl NvSlots {
     /// free.
     pub fn occupy(&mut self, slot: NvSlot) -> bool {
         let index = slot.index as usize;
+        // What an earlier life left may be damaged or not fit this array, so it is checked and not trusted.
         if slot.index >= self.slots || self.used.get(index) == Some(&true) {
             return false;
         }
@@ -59,6 +60,8 @@ impl NvSlots {
 
     /// A free slot.
     pub fn alloc(&mut self) -> Option<NvSlot> {
+        // Slots that were freed come before those never used, so that only as many take memory as are in use at
+        // once.
         let index = match self.free.pop() {
             Some(index) => index,
             None if (self.used.len() as u32) < self.slots => {

@@ -45,6 +45,7 @@ struct Slot {
 
 #[derive(Default)]
 struct Op {
+    // Places and their lists are used again: once the table has grown, a plan allocates nothing.
     steps: Vec<Slot>,
     /// Holds the lists that the steps name.
     lists: Lists,
@@ -155,6 +156,7 @@ impl Out {
     /// without a claim at once. `frag` is the fragment whose bytes it may use.
     pub fn open(&mut self, class: Class, claim: Option<Claim>, frag: Option<FragId>) -> OpId {
         let id = self.begin(class, claim, frag);
+        // Even without a claim the grant is an event, so that a controller makes its plans in one place.
         if claim.is_none_or(|claim| self.claims.claim(self.now, id, class, claim)) {
             self.queue.push_back(Pending::Granted(id));
         } else {
@@ -186,6 +188,7 @@ impl Out {
         let op = &mut self.ops[id.index()];
         (op.claim, op.class, op.frag, op.live) = (claim, Some(class), frag, true);
         self.live += 1;
+        // The engine counts a fragment's operations, since its bytes must stay until the last one has ended.
         self.opened.extend(frag);
         id
     }
@@ -200,6 +203,8 @@ impl Out {
         // `open` has queued the grant of an operation without a claim; this one is granted once all its claims
         // hold.
         self.queue.pop_back();
+        // All claims are queued in this one call: made one after the other, two operations could wait for each
+        // other.
         let waits = (0..u64::from(stripes)).filter(|more| {
             let claim = Claim { stripe: Stripe(claim.stripe.0 + more), ..claim };
             !self.claims.claim(self.now, id, class, claim)
@@ -223,6 +228,7 @@ impl Out {
         let slot = &mut self.ops[op.index()];
         debug_assert!(slot.live && !slot.closed, "{op:?} takes no more steps");
         let index = slot.steps.len();
+        // A set of steps is one machine word. 64 steps serve 24 members, as a fragment has at most three segments.
         assert!(index < 64, "an operation has at most 64 steps");
         debug_assert!(slot.all().contains_all(after), "a step begins only after steps that exist");
         slot.steps.push(Slot { step, after });
@@ -238,6 +244,7 @@ impl Out {
     /// it is done.
     pub fn step_notify(&mut self, op: OpId, step: Step, after: StepSet) -> StepSet {
         let slot = &mut self.ops[op.index()];
+        // Marked before the step is appended: a step of the engine's own may be done as soon as it is appended.
         slot.notify.insert(StepNo(slot.steps.len() as u8));
         self.step(op, step, after)
     }
@@ -258,6 +265,7 @@ impl Out {
     /// A buffer of `pages` pages that lives as long as the operation's present plan.
     pub fn tmp(&mut self, op: OpId, pages: u16) -> Buf {
         let tmps = &mut self.ops[op.index()].tmps;
+        // A step names a buffer in one byte, which helps to keep steps at 48 bytes.
         assert!(tmps.len() < 256, "an operation has at most 256 buffers");
         tmps.push(pages);
         Buf::Tmp { id: (tmps.len() - 1) as u8, page: 0 }
@@ -272,6 +280,7 @@ impl Out {
     /// Lets writes of the operation's present plan fail without the loss of their device: such a step ends as
     /// [`Unreadable`](StepOutcome::Unreadable).
     pub fn attempt(&mut self, op: OpId) {
+        // A device that cannot write one bad page may still serve all others, and is not lost for that.
         self.ops[op.index()].is_attempt = true;
     }
 
@@ -286,6 +295,7 @@ impl Out {
     /// If a step is in flight.
     pub fn restart(&mut self, op: OpId) {
         let slot = &mut self.ops[op.index()];
+        // A step in flight may still write a buffer of the old plan, which the new plan would take for its own.
         assert!(slot.in_flight().is_empty(), "{op:?} has steps in flight");
         slot.clear_plan();
     }
@@ -298,6 +308,7 @@ impl Out {
         let failed = std::mem::take(&mut slot.failed);
         slot.failed_devs = DevSet::EMPTY;
         slot.unreadable.clear();
+        // A failed write means a lost device, whose content matters no more: the rest of the plan is still right.
         slot.done |= failed;
         slot.told = false;
         for step in (failed & slot.notify).iter() {
@@ -374,6 +385,7 @@ impl Out {
     /// must have one claim each to be taken. Those that wait for others as well are not offered.
     pub fn followers(&self, op: OpId, mut taken: impl FnMut(OpId) -> bool) {
         if let Some(claim) = self.ops[op.index()].claim {
+            // A claim of several stripes waits in several lines. One line cannot tell whether it waits for others.
             self.claims.followers(op, claim.stripe, |op| self.ops[op.index()].more_stripes == 0 && taken(op));
         }
     }
@@ -387,6 +399,7 @@ impl Out {
     pub fn renew(&mut self, op: OpId) {
         let slot = &mut self.ops[op.index()];
         assert!(slot.done == slot.all() && !slot.closed, "{op:?} has steps that are not done");
+        // Buffers stay, since later steps may use results of those that are done.
         slot.steps.clear();
         slot.lists.clear();
         (slot.issued, slot.done, slot.notify) = Default::default();
@@ -546,10 +559,13 @@ impl Out {
         let op = &mut self.ops[id.index()];
         debug_assert!(op.in_flight().contains(step), "step {} of {id:?} is in flight", step.0);
         match outcome {
+            // The operation is told as stuck only after its other steps in flight have ended, so that it can be
+            // planned anew at once.
             StepOutcome::Failed(dev) => {
                 op.failed.insert(step);
                 op.failed_devs.insert(dev);
             }
+            // No device is at fault. Trying again would fail again, and going on would give wrong bytes.
             StepOutcome::Undecodable => op.failed.insert(step),
             StepOutcome::Unreadable(page) => {
                 op.failed.insert(step);

@@ -15,6 +15,8 @@ pub fn of(name: impl AsRef<OsStr>) -> String {
         let mut rest = chunk.valid();
         while let Some((before, digits)) = rest.split_once(r"\x") {
             text.push_str(before);
+            // Only a backslash that would be read back as an escape is escaped, so that all other names stay their
+            // own text.
             text.push_str(if byte(digits.as_bytes()).is_some() { r"\x5cx" } else { r"\x" });
             rest = digits;
         }
@@ -50,6 +52,7 @@ pub fn path(text: &str) -> PathBuf {
 
 /// The byte that the first two hexadecimal digits of `text` stand for, if it begins with two.
 fn byte(text: &[u8]) -> Option<u8> {
+    // `from_str_radix` takes a sign, which no escape has.
     let digits = std::str::from_utf8(text.get(..2)?).ok().filter(|digits| !digits.starts_with('+'))?;
     u8::from_str_radix(digits, 16).ok()
 }

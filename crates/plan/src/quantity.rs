@@ -14,12 +14,14 @@ fn split(text: &str) -> Option<(u64, u32, &str)> {
     if whole.is_empty() || fraction.contains('.') || (number.contains('.') && fraction.is_empty()) {
         return None;
     }
+    // Binary floating point cannot hold most decimals, so digits and places are kept apart.
     let digits = format!("{whole}{fraction}").parse().ok()?;
     Some((digits, fraction.len() as u32, unit.trim()))
 }
 
 /// `digits / 10^places * factor`, if that is a whole number.
 fn scale(digits: u64, places: u32, factor: u64) -> Option<u64> {
+    // The product may not fit in 64 bits where the quotient does.
     let product = u128::from(digits) * u128::from(factor);
     let divisor = 10_u128.checked_pow(places)?;
     (product % divisor == 0).then(|| u64::try_from(product / divisor).ok()).flatten()

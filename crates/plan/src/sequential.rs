@@ -29,6 +29,7 @@ struct RequestRun {
 
 /// Follows the sequential runs among requests.
 pub struct SequentialRuns {
+    // 64 runs are linked by numbers of one byte, so that following them allocates nothing.
     runs: Vec<RequestRun>,
     /// Names the first run of each list by hash.
     lists: [u8; RUNS],
@@ -47,6 +48,7 @@ impl SequentialRuns {
     /// Notes a request for these pages. Returns its place in the run that it goes on with, or begins.
     pub fn note(&mut self, first: u64, pages: u64) -> RunPlace {
         let end = first + pages;
+        // A run is known by its end alone. So a request costs one look-up by hash, however many runs there are.
         if let Some(index) = self.find(first) {
             self.leave(index);
             let before = self.runs[usize::from(index)].pages;
@@ -57,6 +59,7 @@ impl SequentialRuns {
             self.runs.push(RequestRun { end: 0, pages: 0, next: NONE, older: NONE, newer: NONE });
             (self.runs.len() - 1) as u8
         } else {
+            // The run that was not gone on with for longest is the least likely to be.
             let oldest = self.oldest;
             self.leave(oldest);
             oldest

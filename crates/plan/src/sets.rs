@@ -21,6 +21,7 @@ macro_rules! word_set {
             #[inline]
             pub const fn first(count: u32) -> Self {
                 assert!(count <= 64, "a set has at most 64 members");
+                // A shift by 64 would overflow, so the empty set is a case of its own.
                 Self(if count == 0 { 0 } else { u64::MAX >> (64 - count) })
             }
 
@@ -29,6 +30,7 @@ macro_rules! word_set {
             #[inline]
             pub const fn between(first: u32, last: u32) -> Self {
                 debug_assert!(first < 64 && last < 64);
+                // Both shifts are below 64. Where `last` is below `first` the two words have no bit in common.
                 Self((u64::MAX >> (63 - last)) & (u64::MAX << first))
             }
 
@@ -71,6 +73,7 @@ macro_rules! word_set {
             /// Returns true if `item` is a member. Nothing numbered 64 or more is.
             #[inline]
             pub const fn contains(self, item: $item) -> bool {
+                // Numbers are bytes, so a caller may ask for one that is too large to shift by.
                 item.0 < 64 && self.0 >> item.0 & 1 != 0
             }
 

@@ -229,6 +229,7 @@ impl Params {
     /// A number with up to two decimals, in hundredths, which are of `range`.
     pub fn hundredths(&self, key: &str, range: impl RangeBounds<u64>) -> Result<u64, SpecError> {
         let (whole, decimals) = self.find(key).1.split_once('.').unwrap_or((self.find(key).1, "0"));
+        // The digits are read as they stand: binary floating point cannot hold 0.59.
         let digits = [whole, decimals].iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
         let number = || {
             let hundredths = format!("{decimals:0<2}").parse().ok()?;

@@ -230,6 +230,7 @@ impl Step {
 
     /// The pages that the step changes, if any.
     pub const fn changes(&self) -> Option<Ext> {
+        // A `Duplicate` changes the device's successor and never the device that it names, so it is no change here.
         match self {
             Self::Write { ext, .. }
             | Self::WriteList { ext, .. }
@@ -249,6 +250,7 @@ impl Step {
 
     /// Returns true if the engine does the step itself, at once.
     pub(crate) const fn is_the_engines(&self) -> bool {
+        // These move no bytes and keep no device busy: an executor could only hand them back.
         matches!(self, Self::Join | Self::Ack { .. })
     }
 
