@@ -78,6 +78,7 @@ impl ControlDevice {
 
     pub(crate) fn params(&mut self, info: &DeviceInfo) -> io::Result<DeviceParams> {
         let mut bytes = [0; DeviceParams::BYTES];
+        // The driver reads here how many bytes it may fill.
         bytes[..4].copy_from_slice(&(DeviceParams::BYTES as u32).to_ne_bytes());
         self.about(GET_PARAMS, info, 0, &mut bytes)?;
         Ok(DeviceParams::decode(&bytes))
@@ -124,6 +125,7 @@ pub(crate) fn devices() -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir(Path::new("/sys/class/ublk-char")) else { return Vec::new() };
     let number = |name: &str| name.strip_prefix("ublkc")?.parse().ok();
     let mut all: Vec<u32> = entries.flatten().filter_map(|entry| number(entry.file_name().to_str()?)).collect();
+    // A folder lists its entries in any order, and a search should find the same device each time.
     all.sort_unstable();
     all
 }

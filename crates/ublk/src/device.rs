@@ -29,6 +29,8 @@ const LONGEST: u32 = 1 << 20;
 const LONGEST_TRIM: u32 = 1 << 21;
 /// Has requests begin and end at sectors of 512 bytes, and says that 4 KiB are better.
 const SECTOR_SHIFT: u8 = 9;
+// A write of a part of a page has the array read the rest of the page first. Pages are 4 KiB unless an array says
+// otherwise.
 const BLOCK_SHIFT: u8 = 12;
 
 /// Says what is to be served.
@@ -50,11 +52,13 @@ impl DeviceOffer {
     fn params(&self) -> DeviceParams {
         let read_only = if self.read_only { ATTR_READ_ONLY } else { 0 };
         DeviceParams {
+            // The kernel sends flushes and FUA only to a device that claims a volatile cache.
             attributes: ATTR_VOLATILE_CACHE | ATTR_FUA | read_only,
             sector_shift: SECTOR_SHIFT,
             block_shift: BLOCK_SHIFT,
             longest: LONGEST / 512,
             sectors: self.bytes / 512,
+            // A device that nobody may write must not offer trims.
             longest_trim: if self.read_only { 0 } else { LONGEST_TRIM },
         }
     }
@@ -112,6 +116,7 @@ fn find(control: &mut ControlDevice, identity: u64) -> Result<Option<DeviceInfo>
             // Anybody could have chosen the identity.
             Ok(info) if info.features & F_UNPRIVILEGED_DEV != 0 && info.owner != user => {}
             Ok(info) => return Ok(Some(info)),
+            // The list of numbers is older than these answers, so a device may have gone meanwhile.
             Err(error) if is_temporary(&error) || Errno::from_io_error(&error) == Some(Errno::NODEV) => {}
             Err(source) => {
                 return Err(UblkError::Io { what: format!("ask the driver about /dev/ublkb{device}"), source });
@@ -139,10 +144,12 @@ impl UblkDevice {
     pub fn open(offer: &DeviceOffer) -> Result<(Self, RequestQueue), UblkError> {
         let mut control = ControlDevice::open()?;
         let features = control.features().map_err(|_| UblkError::TooOld("the command GET_FEATURES"))?;
+        // Without this feature each tag would need a buffer for the longest request from the beginning on.
         if features & F_NEED_GET_DATA == 0 {
             return Err(UblkError::TooOld("UBLK_F_NEED_GET_DATA"));
         }
         let found = settled(&mut control, offer.identity)?;
+        // The device that waits may hold requests of its users, so a new one must not take its place.
         if let (Some(asked), Some(info)) = (offer.device, found)
             && asked != info.device
         {
@@ -155,12 +162,15 @@ impl UblkDevice {
     }
 
     fn make(mut control: ControlDevice, features: u64, offer: &DeviceOffer) -> Result<(Self, RequestQueue), UblkError> {
+        // With recovery the device outlives a server that dies. With reissue the driver sends what was in flight
+        // again.
         let wanted = F_NEED_GET_DATA | F_USER_RECOVERY | F_USER_RECOVERY_REISSUE;
         let is_root = rustix::process::geteuid().is_root();
         let unprivileged = if is_root { 0 } else { F_UNPRIVILEGED_DEV };
         let info = DeviceInfo {
             depth: offer.depth.clamp(1, MAX_DEPTH),
             longest: LONGEST,
+            // A driver without recovery still serves: its device then ends with the server (`outlives_server`).
             features: wanted & features | unprivileged,
             identity: offer.identity,
             ..DeviceInfo::default()
@@ -201,6 +211,7 @@ impl UblkDevice {
         let what = format!("take over /dev/ublkb{device}");
         let params = control.params(&info).map_err(UblkError::of(what.clone()))?;
         let wanted = offer.params();
+        // File systems on the device rely on its size and attributes, so a device that waits is never changed.
         if params != wanted {
             let what = if params.sectors == wanted.sectors {
                 "is offered in another way (--read-only, or another version of destage)".to_owned()
@@ -277,6 +288,7 @@ impl UblkDevice {
     /// [`UblkError::InUse`] if it is mounted or held; else if the driver does not do it, or what it has cannot be written.
     pub fn stop(&mut self) -> Result<(), UblkError> {
         let held = self.hold()?;
+        // The kernel's memory may have newer bytes than the array, and would be lost with the device.
         held.sync_all()
             .map_err(UblkError::of(format!("write out what the kernel has of {}", self.path().display())))?;
         // Held on to, so that nobody mounts it now.
@@ -289,6 +301,7 @@ impl UblkDevice {
     fn hold(&self) -> Result<File, UblkError> {
         let (path, begin) = (self.path(), Instant::now());
         loop {
+            // `O_EXCL` without `O_CREAT` fails on a block device that is mounted or so opened by another (open(2)).
             let opened = OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits().cast_signed()).open(&path);
             match opened {
                 Ok(file) => return Ok(file),
@@ -332,11 +345,14 @@ fn settled(control: &mut ControlDevice, identity: u64) -> Result<Option<DeviceIn
     loop {
         match find(control, identity)? {
             Some(info) if info.state == STATE_LIVE => {
+                // A server that runs may never end, so little time is given. The kernel notices a dead one in its
+                // own time.
                 let patience = if is_running(info.pid) { PATIENCE } else { LONG_PATIENCE };
                 if begin.elapsed() >= patience {
                     return Err(UblkError::Served { device: info.device, pid: info.pid });
                 }
             }
+            // A device that was never started, or is stopped, has no requests that could be lost with it.
             Some(info) if info.state != STATE_QUIESCED => {
                 if begin.elapsed() >= PATIENCE {
                     return Err(UblkError::Held(info.device));
@@ -353,6 +369,7 @@ fn settled(control: &mut ControlDevice, identity: u64) -> Result<Option<DeviceIn
 /// Returns true if there is such a process.
 fn is_running(pid: i32) -> bool {
     let pid = rustix::process::Pid::from_raw(pid);
+    // A process of another user answers `EPERM`, and exists all the same.
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }
 

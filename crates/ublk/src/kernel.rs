@@ -46,6 +46,7 @@ impl ControlRing {
     /// # Errors
     /// If the kernel has no such rings.
     pub(crate) fn new(file: File) -> io::Result<Self> {
+        // A forked child would otherwise share the memory of the ring.
         Ok(Self { ring: IoUring::builder().dontfork().build(2)?, file, is_broken: false })
     }
 
@@ -203,6 +204,7 @@ impl RequestRing {
                 _ => return Err(error),
             },
         }
+        // The driver copies a read's bytes as it takes the command, so their buffers are free from then on.
         if self.unsent == 0 {
             self.answered.append(&mut self.answering);
         }
@@ -249,6 +251,7 @@ impl QueueKernel for RequestRing {
     }
 
     fn next(&mut self) -> Option<KernelEvent> {
+        // Looking into the ring costs no system call, so the kernel is asked only where this finds nothing.
         let mut told = self.ring.completion().next();
         if told.is_none() {
             let submission = self.ring.submission();

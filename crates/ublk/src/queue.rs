@@ -136,6 +136,8 @@ impl RequestQueue {
     /// If the kernel does not take the commands.
     pub fn new(mut kernel: Box<dyn QueueKernel>, bytes: u64) -> io::Result<Self> {
         let depth = kernel.depth();
+        // The driver starts a device only once each tag has asked for its first request. It takes them all from one
+        // thread.
         (0..depth).for_each(|tag| kernel.fetch(tag));
         kernel.submit()?;
         let tags = vec![TagState::Idle; depth.into()];
@@ -191,6 +193,7 @@ impl RequestQueue {
         self.tags[usize::from(request.tag)] = TagState::Idle;
         let is_short = |data: &AlignedBuffer| request.op == BlockOp::Read && (data.len() as u64) < request.len;
         match done {
+            // The driver copies as many bytes as the request has, so a buffer with fewer must never be handed over.
             Ok(data) if is_short(&data) => {
                 self.kernel.answer(request.tag, -Errno::IO.raw_os_error(), AlignedBuffer::new());
             }
@@ -262,6 +265,8 @@ impl RequestQueue {
                 }
                 (TagState::Ended, _) => {}
                 _ => {
+                    // The driver ends its commands with `ENODEV` when a device stops. Any other error is a fault to
+                    // be told of.
                     if result != ABORTED {
                         self.failure.get_or_insert(Errno::from_raw_os_error(result.saturating_neg()));
                     }
@@ -299,6 +304,8 @@ impl RequestQueue {
             return Ok(BlockRequest { tag, op, offset: 0, len: 0, fua });
         }
         let (offset, len) = (first.checked_mul(512).ok_or(Errno::INVAL)?, u64::from(sectors) * 512);
+        // A request beyond the end would reach pages that the array does not have. So it fails whatever the driver
+        // says.
         if len == 0 || offset.checked_add(len).is_none_or(|end| end > self.bytes) {
             return Err(Errno::INVAL);
         }
