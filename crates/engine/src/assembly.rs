@@ -55,6 +55,7 @@ impl ArrayAssembly {
     /// # Errors
     /// If there can be no such array; if it is in use; if a file is another array's.
     pub fn inspect(description: ArrayDescription, path: &Path) -> Result<Self, DescriptionError> {
+        // If md has run the members since, they are newer than NVRAM, intents and cache here.
         description.check_md(folder(path))?;
         let DescribedArray { geometry, policy, files, .. } = description.described(folder(path))?;
         let found = FileExecutor::<Box<dyn ServedTier>>::inspect_members(&files)?;

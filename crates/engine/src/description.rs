@@ -423,6 +423,7 @@ impl ArrayPart {
         let size = StripeCacheSize::Bytes(Self::STRIPE_CACHE_BYTES);
         let has_parity = matches!(self.level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
         let fits = size.rows(self.page.0, self.members.len() as u8).is_ok();
+        // Without parity no write reads old pages, so nothing would use what is kept.
         if has_parity && fits { size } else { StripeCacheSize::OFF }
     }
 }
@@ -540,6 +541,7 @@ impl ArrayDescription {
         let policy: HostCacheSpec = self.cache.policy.parse().map_err(|error| wrong(HostCacheError::Spec(error)))?;
         let name = || policy.info().name.to_owned();
         let missing = |key| DescriptionError::Needs { policy: name(), key };
+        // A key without a use is refused, since whoever wrote it expects something of it.
         let useless = |key| DescriptionError::Useless { policy: name(), key };
         let cache_pages = match (policy.info().is_sized(), self.cache.size) {
             (true, Some(size)) => pages("size", size)?.into(),
@@ -582,9 +584,11 @@ impl ArrayDescription {
         let stripe = u64::from(geometry.chunk_pages()) * u64::from(geometry.data_columns());
         let files = FilesConfig {
             about: self.about(&geometry, &policy),
+            // The first half of a UUID has 60 random bits, which are enough to tell arrays apart.
             array: self.uuid.as_u64_pair().0,
             shape: Shape::new(page, SECTOR_BYTES.min(page), stripe, stripe, geometry.data_pages())?,
             depth: self.serve.depth,
+            // The cache's device comes after the members, since `Dev` numbers it so.
             devices: members.chain(cache).map(device).collect(),
             // The executor must know: in this mode every acknowledgement waits for durability.
             every_write: config.regime == DurabilityMode::EveryWrite,
@@ -644,6 +648,7 @@ impl ArrayDescription {
 /// The folder that a description is in.
 pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
+        // The parent of a plain file name is an empty path, which names no folder.
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     }

@@ -33,6 +33,7 @@ pub enum EventSeverity {
 impl EventSeverity {
     /// Returns the number that the system's log has for it.
     pub const fn syslog(self) -> u8 {
+        // The numbers are those of RFC 5424.
         match self {
             Self::Critical => 2,
             Self::Error => 3,
@@ -375,10 +376,12 @@ impl ServiceEvent {
             | Self::BlockDeviceLeft { waits: false, .. }
             | Self::BlockDeviceFailed { .. }
             | Self::PageUnreadable { .. } => EventSeverity::Error,
+            // A scrub that was stopped early says nothing against the array, so it is no warning.
             Self::ScrubEnded { scrub } if scrub.state == ScrubState::Finished && !scrub.is_fine() => {
                 EventSeverity::Warning
             }
             Self::StateChanged { to, .. } => match to {
+                // Requests fail in these states, so somebody has to act at once.
                 ArrayState::Failed | ArrayState::Hanging | ArrayState::Stopped(_) => EventSeverity::Critical,
                 ArrayState::Degraded => EventSeverity::Warning,
                 ArrayState::Rebuilding | ArrayState::Serving => EventSeverity::Notice,
@@ -410,6 +413,7 @@ impl ServiceEvent {
             | Self::ScrubProgress { .. }
             | Self::Started { .. }
             | Self::Stopping { .. } => EventSeverity::Info,
+            // Short-lived clients may come by the thousand, and would hide all other events.
             Self::ClientCame { .. } | Self::ClientGone { .. } => EventSeverity::Debug,
         }
     }
@@ -431,6 +435,7 @@ impl ServiceEvent {
             | Self::RowsMismatched { device, .. }
             | Self::PageListDamaged { device, .. }
             | Self::PageUnreadable { device, .. } => Some(device),
+            // These events name no device, since a cache has only one.
             Self::CachePageDropped { .. } | Self::DirtyPageLost { .. } => Some(CACHE),
             _ => None,
         }
@@ -439,6 +444,7 @@ impl ServiceEvent {
     /// Returns its name, as in its JSON.
     pub const fn name(&self) -> &'static str {
         match self {
+            // Spelt out, since the names that serde derives are to be had only by writing the whole event.
             Self::DeviceLost { .. } => "device-lost",
             Self::DeviceHangs { .. } => "device-hangs",
             Self::DeviceAnswers { .. } => "device-answers",
@@ -484,6 +490,7 @@ impl ServiceEvent {
 fn first_of(ranges: &[ByteRange]) -> String {
     let named = ranges.iter().take(NAMED).map(|range| format!("{} from byte {}", range.bytes, range.offset));
     let named = named.collect::<Vec<_>>().join(", ");
+    // A lost cache may have had thousands of ranges, and an event is one line of a log.
     match ranges.len().saturating_sub(NAMED) {
         0 => named,
         more => format!("{named}, and {more} ranges more"),

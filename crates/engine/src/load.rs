@@ -46,6 +46,7 @@ impl Default for ServiceLoad {
         let kind = || CommandLoads {
             bytes: 0,
             failed: 0,
+            // Two significant digits give percentiles to 1 % in a fixed size, however many requests come.
             times: Histogram::new_with_bounds(1, LONGEST, 2).expect("the bounds are in order"),
         };
         let kinds = [kind(), kind(), kind(), kind()];

@@ -22,6 +22,7 @@ pub fn of(served: &dyn ServedTier, page_bytes: u64, offset: u64, len: u64) -> Ve
     let (array, mut extents) = (served.array(), Vec::<StatusExtent>::new());
     let end = offset + len;
     for page in (offset / page_bytes..end.div_ceil(page_bytes)).take(PAGES as usize) {
+        // A lost page cannot be read, wherever its versions are said to be. So the loss is told and nothing else.
         let flags = if is_lost(array.lost(), page) { LOST } else { flags(served, page) };
         let length = end.min((page + 1) * page_bytes) - offset.max(page * page_bytes);
         match extents.last_mut().filter(|last| last.flags == flags) {

@@ -9,12 +9,14 @@ const GIB: u64 = 1 << 30;
 /// room for the superblock and a bitmap, and for growing (a thousandth of the member, at most 128 MiB, but at least
 /// two chunks), in whole MiB. What mdadm chooses for a member of its own may be given with its `--data-offset`.
 pub(crate) fn data_offset(member: u64, chunk: u64) -> u64 {
+    // The same sizes as those of `choose_bm_space` in mdadm's super1.c.
     let bitmap = match member {
         0..65_536 => 0,
         member if member >= 200 * GIB + 64 * KIB => 128 * KIB,
         member if member > 8 * GIB + 4 * KIB => 64 * KIB,
         _ => 4 * KIB,
     };
+    // mdadm halves this room in the same way until it is a thousandth of the member.
     let mut growing = 128 * MIB;
     while growing * 1024 > member && growing / 2 >= 2 * chunk {
         growing /= 2;

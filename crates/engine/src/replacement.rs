@@ -142,6 +142,7 @@ impl ReplaceError {
             Self::Files(error) => {
                 matches!(error, FilesError::CarriesData { .. } | FilesError::Stranger { .. })
             }
+            // Nothing here is refused for the sake of data, so giving data up does not help.
             Self::Device { .. } | Self::Lost { .. } | Self::Copying { .. } | Self::UnderWay | Self::Description(_) => {
                 false
             }
@@ -193,6 +194,7 @@ pub(crate) fn check_cache(served: &dyn ServedTier, status: Status) -> Result<(),
     if status != Status::Ready {
         return Err(ReplaceError::Recovering { device: "the cache".to_owned() });
     }
+    // Members have clean pages as well, so only dirty ones are lost with the device.
     match served.status().dirty_rows {
         0 => Ok(()),
         rows => Err(ReplaceError::Dirty { rows }),

@@ -30,6 +30,7 @@ impl ScrubRequest {
 
 impl fmt::Display for ScrubRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // In the words of the command line, so that an operator can give the same order again.
         f.write_str(if self.repair { "scrub --repair" } else { "scrub" })?;
         match self.rate_bytes {
             Some(rate) => write!(f, " --rate {}", ByteSize(rate))?,
@@ -112,6 +113,7 @@ impl ScrubStatus {
 
     /// Returns true if every row that it was told to compare is known to be consistent.
     pub fn is_fine(&self) -> bool {
+        // Rows that could not be compared may be wrong, so they count against the result.
         self.state == ScrubState::Finished && self.unchecked_rows == 0 && self.mismatched_rows == self.repaired_rows
     }
 }

@@ -69,6 +69,7 @@ impl<T> SectorQueue<T> {
 
     /// Returns true if a request would have to wait.
     pub(crate) fn blocks(&self, sectors: &Range<u64>, writes: bool) -> bool {
+        // Requests for parts of sectors are rare, since file systems write blocks. So a plain list is searched.
         self.entries.iter().any(|entry| entry.conflicts(sectors, writes))
     }
 

@@ -47,6 +47,7 @@ impl SocketListener {
             }
             bound => bound,
         }?;
+        // One thread serves the array and all clients, so no call on a socket may wait.
         listener.set_nonblocking(true)?;
         Ok(Self { kind: SocketKind::Unix { listener, path: path.to_owned(), is_ours: true } })
     }
@@ -136,6 +137,7 @@ impl SocketListener {
                 stream.prepare()?;
                 Ok(Some(stream))
             }
+            // A client may have gone between the event that announced it and this call.
             Err(error) if waits(&error) => Ok(None),
             Err(error) => Err(error),
         }

@@ -162,6 +162,7 @@ impl MdArray {
             first.same_array(other)?;
         }
         let count = first.u32(92) as usize;
+        // Adopting takes the parity as it is and rebuilds nothing, so all members must be there.
         if count != found.len() {
             return Err(first.wrong("the number of members", count, format!("{}, as many as are given", found.len())));
         }
@@ -224,6 +225,7 @@ impl MdSuperblock {
 
     fn origin(&self) -> MdOrigin {
         let (words, _) = self.bytes[16..32].as_chunks();
+        // mdadm writes a UUID as four words of its bytes, in their order.
         let words = words.iter().map(|word| format!("{:08x}", u32::from_be_bytes(*word)));
         MdOrigin { uuid: words.collect::<Vec<String>>().join(":"), events: self.u64(200) }
     }
@@ -244,6 +246,7 @@ impl MdSuperblock {
         let (words, odd) = self.bytes[..HEAD + 2 * roles].as_chunks::<4>();
         let words = words.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
         let odd = odd.first_chunk().map_or(0, |half| u64::from(u16::from_le_bytes(*half)));
+        // Added up as `calc_sb_1_csum` of md does it, so that each superblock that md has written passes.
         let sum = words.sum::<u64>() + odd - u64::from(self.u32(216));
         let sum = (sum as u32).wrapping_add((sum >> 32) as u32);
         if sum == self.u32(216) { Ok(()) } else { Err(self.wrong("the checksum", self.u32(216), sum)) }
@@ -260,6 +263,7 @@ impl MdSuperblock {
                 return Err(other.wrong(key, format!("{:x}", other.u64(at)), of_first(format!("{:x}", self.u64(at)))));
             }
         }
+        // The event counts must agree as well: a member with a lower one has missed writes.
         let sizes = [("the size", 80), ("the data offset", 128), ("the number of events", 200)];
         for (key, at) in sizes {
             if self.u64(at) != other.u64(at) {
@@ -325,10 +329,12 @@ impl MdSuperblock {
     /// # Errors
     /// If the device is a spare, has failed, or is a journal.
     fn role(&self) -> Result<u16, MdError> {
+        // These are `dev_number` and `max_dev` of `struct mdp_superblock_1`.
         let (device, roles) = (self.u32(160), self.u32(220));
         if device >= roles {
             return Err(self.wrong("the number of the device", device, format!("below {roles}")));
         }
+        // The numbers are `MD_DISK_ROLE_SPARE`, `MD_DISK_ROLE_FAULTY` and `MD_DISK_ROLE_JOURNAL` of md_p.h.
         match self.u16(HEAD + 2 * device as usize) {
             0xffff => Err(self.wrong("the role", "that of a spare", "that of a member")),
             0xfffe => Err(self.wrong("the role", "that of a device that failed", "that of a member")),
@@ -342,6 +348,7 @@ impl MdSuperblock {
     /// # Errors
     /// If a resync, a reshape or another such operation is not finished.
     fn in_order(&self, level: RaidLevel) -> Result<(), MdError> {
+        // Any other feature says that md has something under way, or stores data where destage would not look.
         let features = self.u32(8) & !HARMLESS;
         if features != 0 {
             let none = "0: no recovery, reshape, bad blocks, replacement, journal, PPL or cluster; have md bring that to an end first";

@@ -165,6 +165,7 @@ impl<B: BlockBackend> BlockService<B> {
     /// Goes on with a request of which a sector at an edge was read or written.
     #[cold]
     pub(super) fn edge_done(&mut self, tag: u64, was_read: bool, ok: bool, bytes: AlignedBuffer) {
+        // Without the sector's old bytes the write would make up the rest of it, so it fails as a whole.
         if !ok {
             return self.end(tag, false, bytes);
         }
