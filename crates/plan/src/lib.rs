@@ -4,7 +4,7 @@
 //! * Policies and their parameters as a user writes them ([`PolicySpec`], [`Params`]).
 //! * Plans of the host-side caches, which simulator, real devices and crash harness share. A [`Controller`] is told
 //!   [`Event`]s and answers with operations made of [`Step`]s, an [`Engine`] orders them, and an executor carries
-//! them out.
+//!   them out.
 
 // What all crates speak.
 pub mod names; // names as people write them
