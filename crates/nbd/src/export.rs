@@ -108,6 +108,7 @@ impl ExportFeatures {
     /// Returns the features that hold: a read-only export has none that change it.
     #[must_use]
     pub(crate) const fn effective(self) -> Self {
+        // An export that is read-only would refuse these commands, so it does not offer them.
         let zeroes = self.write_zeroes && !self.read_only;
         Self { trim: self.trim && !self.read_only, write_zeroes: zeroes, fast_zero: self.fast_zero && zeroes, ..self }
     }
@@ -166,6 +167,7 @@ impl BlockSizes {
     /// Returns true if the protocol allows these sizes.
     pub(crate) const fn are_valid(self) -> bool {
         let Self { minimum, preferred, maximum } = self;
+        // The rules are those that the protocol has for `NBD_INFO_BLOCK_SIZE`.
         let least = if minimum > 512 { minimum } else { 512 };
         minimum.is_power_of_two()
             && minimum <= 1 << 16
@@ -178,6 +180,8 @@ impl BlockSizes {
 /// Returns the sizes that hold where none were negotiated: 1 B, 4 KiB and 32 MiB.
 impl Default for BlockSizes {
     fn default() -> Self {
+        // These are the protocol's sizes where none are agreed on. Clients keep to 32 MiB to work with most
+        // servers.
         Self { minimum: 1, preferred: 4096, maximum: 1 << 25 }
     }
 }

@@ -111,6 +111,7 @@ impl NbdRequest {
 
     /// The byte after the last one.
     pub const fn end(&self) -> u64 {
+        // Saturates, since a client may send any 64 bits: an end that wrapped could pass for one inside the export.
         self.offset.saturating_add(self.length as u64)
     }
 }
@@ -158,6 +159,7 @@ impl RequestHead {
         };
         match head() {
             Some((REQUEST_MAGIC, head)) => Ok(head),
+            // The number goes into the message, since it often shows which other protocol was spoken.
             Some((magic, _)) => Err(magic),
             None => Err(0),
         }

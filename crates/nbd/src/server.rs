@@ -136,6 +136,7 @@ impl NbdServer {
         let mut output = Vec::with_capacity(256);
         output.put64(SERVER_MAGIC);
         output.put64(OPTION_MAGIC);
+        // Only with the fixed newstyle can an option be refused without the loss of the connection.
         output.put16(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
         Self {
             state: ServerState::Flags,
@@ -205,6 +206,7 @@ impl NbdServer {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => {}
                 Err(hang_up) => {
+                    // Asked again, the server gives the same answer: the bytes after a fault mean nothing.
                     self.state = ServerState::HungUp(hang_up.clone());
                     return Err(hang_up);
                 }
@@ -318,6 +320,8 @@ impl NbdServer {
                 {
                     return Err(HangUp::OptionTooLong { option, length });
                 }
+                // Data of an option that is refused are skipped as they come, so that a client cannot have them
+                // take memory.
                 self.state = if OptionNegotiation::keeps(option, length) {
                     ServerState::Data { option, length }
                 } else {

@@ -190,6 +190,7 @@ impl OptionExchange {
         out[start..start + 4].copy_from_slice(&length.to_be_bytes());
         self.option = number;
         self.at = if number == option::EXPORT_NAME { AnswerPosition::ExportName } else { AnswerPosition::Head };
+        // Nothing of an earlier answer may pass for a part of the next one.
         (self.described, self.has_size, self.bytes) = (ExportDescription::default(), false, 0);
         self.exports.clear();
         self.listed.clear();
@@ -207,6 +208,7 @@ impl OptionExchange {
             features: ExportFeatures::of_flags(self.described.flags),
             blocks: self.described.blocks.unwrap_or_default(),
             structured: self.structured,
+            // A shift by all 32 bits would overflow, so that no contexts are a case of its own.
             contexts: u32::MAX.checked_shr(32 - self.contexts.len() as u32).unwrap_or(0),
         }
     }

@@ -200,6 +200,7 @@ impl OptionNegotiation {
     fn list_contexts(&self, data: &[u8], out: &mut Vec<u8>) -> Result<(), OptionRefusal> {
         let (number, queries) = self.queries(data)?;
         for (_, name) in queries.matching(&self.exports.all()[number].contexts, QueryKind::List) {
+            // The number has no meaning in this answer: only a choice gives numbers.
             put_context(out, option::LIST_META_CONTEXT, 0, name);
         }
         Ok(())
