@@ -188,7 +188,9 @@ impl RecordedDevice {
         if folder.join("partition").exists() {
             below.extend(folder.parent().and_then(|disk| dev_of(&disk.join("dev")).ok()));
         }
+        // In `slaves` the kernel lists the devices that md or device mapper lies on.
         below.extend(folders(&folder.join("slaves")).iter().filter_map(|slave| dev_of(&slave.join("dev")).ok()));
+        // A loop device lies on a file, and so on the device of that file.
         let backing = fs::read_to_string(folder.join("loop/backing_file")).ok();
         let behind = backing.and_then(|file| fs::metadata(file.trim_end()).ok());
         below.extend(behind.and_then(|metadata| device_of(kernel_dev(metadata.dev()))));

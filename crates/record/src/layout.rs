@@ -50,6 +50,7 @@ impl EventField {
     #[must_use]
     pub fn signed_number(&self, event: &[u8]) -> Option<i64> {
         let number = self.number(event)?;
+        // Fields have any size up to 8 bytes. Shifted to the top and back, each has its own sign.
         let unused = 64 - 8 * self.size.min(8) as u32;
         Some(if self.signed && unused < 64 { (number << unused).cast_signed() >> unused } else { number.cast_signed() })
     }

@@ -177,6 +177,7 @@ impl<'a> PageEvents<'a> {
             self.time = match kind {
                 30 => self.time.wrapping_add((word()? << 27) + delta),
                 31 => absolute((word()? << 27) + delta, self.time),
+                // A damaged page may hold any numbers, which must not end the recording.
                 _ => self.time.wrapping_add(delta),
             };
             // The kernel aligns data and events to 4 bytes.
@@ -207,6 +208,7 @@ impl<'a> Iterator for PageEvents<'a> {
 
 /// The time whose lower 59 bits are `stamp`, not before `last` (`rb_fix_abs_ts`).
 const fn absolute(stamp: u64, last: u64) -> u64 {
+    // A stamp has 59 bits alone, so the upper ones come from the time before it.
     let high = last >> STAMP_BITS << STAMP_BITS;
     let time = high | stamp;
     if high != 0 && time < last { time.wrapping_add(1 << STAMP_BITS) } else { time }

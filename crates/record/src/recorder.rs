@@ -105,9 +105,11 @@ pub struct TraceRecorder {
 impl TraceRecorder {
     /// Begins to record a device.
     pub fn start(device: &RecordedDevice, options: &RecordOptions) -> Result<Self, RecordError> {
+        // Pages have the processor's order of bytes, and this crate reads little-endian ones alone.
         if cfg!(target_endian = "big") {
             return Err(RecordError::BigEndian);
         }
+        // md and device mapper issue no requests of their own: only what they are asked can be recorded.
         if options.at == RecordedMoments::Issue && !device.has_requests() {
             return Err(RecordError::NoRequests { device: device.name.clone() });
         }
@@ -148,6 +150,7 @@ impl TraceRecorder {
             pairing: EventPairing::new(device.view(options.at), options.requests),
             begins: if options.at == RecordedMoments::Issue { "block_rq_issue" } else { "block_bio_queue" },
             patience: options.patience,
+            // An eighth of a buffer in one poll leaves time to poll faster before the buffer is full.
             many: options.buffer_bytes / 8 / EVENT_BYTES,
             quick: false,
             started: now,
@@ -192,6 +195,7 @@ impl TraceRecorder {
                 break;
             }
         }
+        // Switched off before the last poll, so that this poll takes all events that there are.
         self.instance.switch(false)?;
         self.poll(true, sink)?;
         self.pairing.give_up_all(&mut self.out);
