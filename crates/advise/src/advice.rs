@@ -108,6 +108,7 @@ pub(crate) struct ConsideredRuns<'a> {
 
 /// Returns how much more one costs than the other, as a share; none if the other costs nothing.
 fn share(more: f64, than: f64) -> Option<f64> {
+    // A share of nothing is no number.
     (than != 0.0).then(|| (more - than) / than.abs())
 }
 

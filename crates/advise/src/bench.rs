@@ -204,6 +204,7 @@ impl search::RunSupplier for SimulationBench<'_> {
 
     /// Caches of the host are of one kind.
     fn kind(&self, policy: &str) -> usize {
+        // Layers come before the policy that they wrap, and that one decides which unit leaves.
         let base = policy.rsplit('+').next().and_then(|base| base.split(':').next()).unwrap_or_default();
         usize::from(buffer::info(base).is_ok_and(|info| info.unit == EvictionUnit::Block))
     }

@@ -79,6 +79,8 @@ pub struct AdvisedRuns {
 /// current drive unless another is named.
 fn settle_device(settings: &mut ScenarioSettings) -> Result<(), AdviseError> {
     let is_array = ARRAY.is_given(settings);
+    // Without a device a run shows hits alone, so a drive is assumed where none is named: response times decide
+    // then.
     if !is_array && !DEVICE.is_given(settings) {
         settings.flag(DEVICE.name(), vec!["ssd".to_owned()])?;
     }
@@ -145,6 +147,7 @@ pub fn advise(
     let looked = simulation(&unsized_yet, &requests.before_sizes())?;
     // One pass of LRU at all sizes tells which sizes are worth considering.
     let found = curve::lru(&looked.scope(), resources, &mut || requests.open(0), &|progress| watch.show(progress))?;
+    // The curve counts a trace as often as it is repeated, and stretches lie within one pass.
     let count = found.input.trace_requests / u64::from(requests.repeat());
     let places = places(&looked, budgets)?;
     let mut bench = SimulationBench {
@@ -248,6 +251,7 @@ fn search_all(
             Err(error) => return Err(error),
         });
     }
+    // One place without a result leaves the other to advise. Only both together are an error.
     if outcomes.iter().all(Option::is_none) { Err(SearchError::NoResult) } else { Ok(outcomes) }
 }
 
