@@ -62,6 +62,7 @@ impl Table {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The protocol allows a producer to ignore the wish: a consumer must be able to cast.
         let _ = requested_schema;
+        // A clone counts references and copies no data.
         let batches = self.batches.clone().into_iter().map(Ok);
         stream(py, Box::new(RecordBatchIterator::new(batches, Arc::clone(&self.schema))))
     }
@@ -115,6 +116,7 @@ impl Table {
 
 /// A capsule with Arrow's stream of what `reader` reads.
 pub(crate) fn stream(py: Python<'_>, reader: Box<dyn RecordBatchReader + Send>) -> PyResult<Bound<'_, PyCapsule>> {
+    // The name of the capsule is the protocol's: consumers look for it.
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
 }
 

@@ -21,6 +21,7 @@ const OF_RUN: [&str; 2] = ["policy", "cache_bytes"];
 
 /// The columns that there are.
 fn names() -> impl Iterator<Item = &'static str> {
+    // Policy and size are the same in all rows of a run, so they are no columns of its table.
     LATENCY_LOG.iter().map(|(name, _)| *name).filter(|name| !OF_RUN.contains(name))
 }
 

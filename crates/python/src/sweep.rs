@@ -30,6 +30,7 @@ impl SweepPlan {
     }
 
     fn end(&self) -> PyResult<ParameterSweep> {
+        // The sweep leaves the plan, so that no other call can use it while it ends.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(ended)
     }
 }
@@ -78,6 +79,7 @@ impl SweepPlan {
     /// Takes what `sweep_run` returned, which took so many seconds.
     fn take(&self, py: Python<'_>, rows: usize, part: Option<Vec<u8>>, failed: &str, seconds: f64) -> PyResult<()> {
         let failed = serde_json::from_str(failed).map_err(raised)?;
+        // Writing a part takes time, in which other threads of Python may run.
         py.detach(|| self.with(|sweep| sweep.take(FinishedGroup { rows, part, failed }, seconds).map_err(raised)))
     }
 

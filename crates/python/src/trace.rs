@@ -83,6 +83,7 @@ impl Trace {
             Some("both") => Some(LocalityOf::Both),
             Some(other) => return Err(raised(format_args!("locality = '{other}': one of writes, reads, both"))),
         };
+        // A call that is interrupted may return before its thread has ended, so the thread owns all that it uses.
         let (trace, stop) = (self.clone(), StopSignal::default());
         let file = self.path.display().to_string();
         let told = stop.clone();
@@ -103,6 +104,7 @@ impl Trace {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
+        // Each stream opens the file anew, so that a trace can be read any number of times.
         let source: Box<dyn TraceSource> = Box::new(self.open().map_err(raised)?);
         stream(py, Box::new(Batches { source, schema: schema(), requests: Vec::new(), latencies: Vec::new() }))
     }
@@ -218,6 +220,7 @@ pub(crate) fn write_trace(
     let others = [("op", op.len()), ("offset", offset.len()), ("bytes", size.len())];
     let given = [("volume", volume.as_ref().map(Vec::len)), ("latency_ns", latency_ns.as_ref().map(Vec::len))];
     let given = given.into_iter().filter_map(|(name, rows)| Some((name, rows?)));
+    // `zip` would drop the surplus of a longer column without a word.
     if let Some((name, other)) = others.into_iter().chain(given).find(|&(_, other)| other != rows) {
         return Err(raised(format_args!("time_ns has {rows} values and {name} has {other}: give as many of each")));
     }
@@ -253,11 +256,13 @@ struct Batches {
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         field("time_ns", DataType::UInt64, "ns", false),
+        // A view holds a word of up to 12 bytes itself, so that rows share no buffer of texts.
         field("op", DataType::Utf8View, "-", false),
         field("fua", DataType::Boolean, "1", false),
         field("volume", DataType::UInt32, "-", false),
         field("offset", DataType::UInt64, "B", false),
         field("bytes", DataType::UInt64, "B", false),
+        // This column alone has gaps: many formats tell no latency.
         field("latency_ns", DataType::UInt64, "ns", true),
     ]))
 }
