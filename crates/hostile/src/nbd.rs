@@ -114,6 +114,7 @@ fn serve<'a>(kind: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
             };
             send(&mut server, &mut seen.sent);
             let last = event == "Ok(Ended)" || event.starts_with("Err");
+            // The last event is returned for each piece that follows, so it counts once however the input is cut.
             if seen.events.last() != Some(&event) || !last {
                 seen.events.push(event);
             }
@@ -227,6 +228,8 @@ fn listen<'a>(config: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String>
         loop {
             let before = input.len();
             let event = client.receive(&mut input);
+            // A server that sends without end must not fill the client's memory. Answers to options alone may take
+            // 1 MiB.
             assert!(client.held() < 2 * HELD, "{} B are held", client.held());
             // Output is taken to be sent, so that it does not add up.
             let output = client.output().len();
@@ -274,6 +277,7 @@ fn listen<'a>(config: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String>
                 break;
             }
             let progress = input.len() < before || matches!(event, Ok(Heard::Done { .. } | Heard::Started));
+            // An event without progress could come again for ever.
             assert!(progress, "an event without input: {event:?}");
         }
     }
@@ -297,6 +301,7 @@ fn events_request(events: &[String], cookie: u64) -> (&str, u64) {
 /// Notes an event; the last one does not change any more.
 fn note(events: &mut Vec<String>, event: &impl Debug) {
     let event = format!("{event:?}");
+    // A violation is returned for each piece that follows, so it counts once however the input is cut.
     if events.last() != Some(&event) || !event.starts_with("Err") {
         events.push(event);
     }

@@ -44,6 +44,7 @@ fn events(page: RingPage<'_>, bytes: usize) {
         }
         count += 1;
     }
+    // An event takes the 4 bytes of its head at least, so more events would mean that the reader stands still.
     assert!(count <= bytes / 4 + 1, "{count} events in {bytes} B");
 }
 
@@ -147,11 +148,13 @@ fn pages(bytes: &mut Bytes<'_>) -> [Vec<Vec<u8>>; CPUS] {
             let form = bytes.u8();
             let delta = u32::from(form >> 6) * 1000;
             time += u64::from(delta);
+            // Some events are raw bytes, so that heads of any kind are tried.
             if form & 63 == 63 {
                 page.extend((0..4).map(|_| bytes.u8()));
                 continue;
             }
             let kind = [BEGIN, COMPLETE, BEGIN, COMPLETE, REQUEUE, 7][usize::from(form) % 6];
+            // Most places are few and near each other, so that completions find what they complete.
             let place = bytes.u8();
             let (sector, sectors) = if place < 224 {
                 (u64::from(place & 31) * 8, u32::from(place >> 5) * 8)
@@ -172,6 +175,7 @@ fn pages(bytes: &mut Bytes<'_>) -> [Vec<Vec<u8>>; CPUS] {
         pages[usize::from(head & 1)].push(page);
     }
     for pages in &mut pages {
+        // A ring is read from the end of its list.
         pages.reverse();
     }
     pages

@@ -36,6 +36,7 @@ fn settings(bytes: &[u8], keys: &'static [destage_scenario::SettingKey]) -> Opti
     if let Some(pairs) = text.strip_prefix("--set\n") {
         for pair in pairs.lines() {
             if let Err(error) = settings.set(pair) {
+                // A message that does not say where the slip is helps nobody.
                 assert!(error.to_string().starts_with("--set"), "{error}");
                 return None;
             }
