@@ -140,6 +140,7 @@ impl CrashHistory {
         let mut dice = RandomDraws::new(seed);
         let cell = CrashCell::of_seed(seed, &mut dice, limits.level);
         let members = cell.geometry.members();
+        // Short histories run fast and are easy to read. Long ones reach states that take many actions.
         let length = match (limits.requests, dice.below(4)) {
             (Some(requests), _) => requests as u64 * 2,
             (None, 0) => dice.within(2, 8),
@@ -252,6 +253,7 @@ impl CrashHistory {
 /// anything was acknowledged that relied on it, its old content is taken for the truth. Drawn on
 /// its own, so that other histories stay what they are.
 fn lose_and_cut(seed: u64, members: u8, actions: &mut Vec<HistoryAction>) {
+    // A part of chance of its own leaves all other choices of the seed as they are.
     let mut dice = RandomDraws::part(seed, u64::MAX - 4);
     if !dice.one_in(3) {
         return;
@@ -260,6 +262,7 @@ fn lose_and_cut(seed: u64, members: u8, actions: &mut Vec<HistoryAction>) {
         let dev = dice.below(u64::from(members)) as u8;
         let lose = HistoryAction::Lose { dev, told: dice.one_in(2), beyond: false };
         let steps = HistoryAction::Steps(dice.within(1, 12));
+        // The lost member answers after the cut, and its old content must not be believed.
         let back = HistoryAction::Cut { back: DevSet::one(Dev(dev)), gone: None };
         let at = dice.below(actions.len() as u64 + 1) as usize;
         actions.splice(at..at, [lose, steps, back]);
@@ -286,6 +289,7 @@ fn follow_runs(seed: u64, cell: &CrashCell, hot: &HotRange, actions: &mut Vec<Hi
         let first = first + dice.below(most.get() - count + 1) * pages;
         let reads = dice.one_in(6);
         let mut at = dice.below(actions.len() as u64 + 1) as usize;
+        // With gaps other actions come between the requests of the run.
         let gaps = dice.one_in(4);
         for number in 0..count {
             let request = HistoryAction::Request {

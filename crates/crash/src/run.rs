@@ -39,6 +39,7 @@ pub fn run(
     options: RunOptions,
 ) -> Result<RunReport, FailedHistory> {
     let log = StepLog::default();
+    // A panic of the planner is a finding like any other, and is shrunk like it.
     let outcome = caught(|| {
         let mut run = HistoryRun::new(cache, history, options, options.log.then(|| StepLog::clone(&log)));
         run.all().map(|()| run.report)
@@ -349,6 +350,7 @@ impl<'a> HistoryRun<'a> {
             self.model.changed(tag, change, asked.sector, asked.sectors, ok, asked.fua);
         } else if asked.op == HostOp::Flush {
             if ok {
+                // A flush covers what was acknowledged before it was submitted, and nothing later.
                 self.model.flushed(asked.submitted);
             }
         } else if !ok {
@@ -381,6 +383,7 @@ impl<'a> HistoryRun<'a> {
         self.data.clear();
         if op == HostOp::Write {
             for index in 0..sectors {
+                // Each sector's content names its write, so that a read tells which version it has found.
                 self.data.extend_from_slice(&sector_bytes(tag << 16 | index, sector + index));
             }
         }

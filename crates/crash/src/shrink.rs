@@ -22,10 +22,12 @@ pub fn shrink(
         let size = shrinker.best.history.actions.len();
         shrinker.leave_out();
         shrinker.simplify();
+        // A simpler action may make others needless, so leaving out is tried again until it changes nothing.
         if shrinker.left == 0 || shrinker.best.history.actions.len() == size {
             break;
         }
     }
+    // Only the last run keeps a log, since logs would slow down all tries.
     let logged = RunOptions { log: true, ..options };
     run(cache, &shrinker.best.history, logged).err().unwrap_or(shrinker.best)
 }
@@ -106,6 +108,7 @@ impl HistoryShrinker {
 
 /// Returns a violation without the numbers that differ from history to history.
 pub(crate) fn kind(what: &str) -> String {
+    // Numbers of requests and rows change with each try, and are no part of what went wrong.
     what.chars().take(120).filter(|c| !c.is_ascii_digit()).collect()
 }
 

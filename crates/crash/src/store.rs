@@ -112,11 +112,13 @@ impl Controller for StoreKeeper {
 
 fn tag(slot: NvSlot) -> Tag {
     let mut tag = [slot.index as u8; 24];
+    // Each use of a slot has a tag of its own, so that a start which finds an older one is noticed.
     tag[4..8].copy_from_slice(&slot.generation.to_le_bytes());
     tag
 }
 
 fn page(slot: NvSlot) -> Vec<u8> {
+    // The bytes depend on slot, use and place, so that no page passes for another.
     (0..PAGE).map(|at| (at / 7) as u8 ^ slot.index as u8 ^ (slot.generation as u8).wrapping_mul(37)).collect()
 }
 
@@ -212,6 +214,7 @@ impl StoreLife {
 
     /// Opens what the end of the power or of the process left, and says after which step that is.
     fn after(&self, left: RecordingOs, power: bool) -> Result<Self, String> {
+        // A power failure may take what is not durable. The end of the process takes nothing that was done.
         let least = if power { self.covered } else { self.done };
         Self::begin_after(left, &self.states[least..], self.generation, self.kind)
     }
@@ -291,6 +294,7 @@ impl StoreLife {
             *report += 1;
             let when = |what| format!("after operation {} (power {}): {what}", moment.operations, moment.power);
             let mut life = self.after(moment.left.clone(), moment.power).map_err(when)?;
+            // A start writes as well, so the power fails once more just after it.
             let left = life.os.end(true);
             *report += 1;
             let again = |what| when(format!("and the power failed again: {what}"));

@@ -187,6 +187,7 @@ pub fn run_files(
 ) -> Result<FilesReport, Box<FilesFailure>> {
     let mut report = FilesReport { runs: 1, ..FilesReport::default() };
     let diary = Rc::default();
+    // A panic is a finding like any other, and is told with the same log.
     let outcome = caught(|| history(cache, seed, options, &diary, &mut report));
     match outcome {
         Ok(Ok(())) => Ok(report),
@@ -220,6 +221,7 @@ impl HistoryDiary {
         let before = self.log.borrow().len();
         let outcome = work();
         if outcome.is_ok() {
+            // Work aside that went well would only make the log of a later failure longer.
             self.log.borrow_mut().truncate(before);
         }
         outcome
@@ -277,6 +279,7 @@ impl HistoryScene {
             idle_marks: [0, 1, 4][(self.seed / 3 % 3) as usize],
             io: if self.options.ring { IoBackend::Ring } else { IoBackend::Threads },
             patience: FilesConfig::PATIENCE,
+            // A limit would bring in the clock, and the seed alone is to decide.
             device_timeout: None,
         }
     }
@@ -308,6 +311,8 @@ fn path(dev: usize, generation: u64) -> PathBuf {
 
 /// A file of a device, whose sectors are the host's; those of an NVRAM behind are its own.
 fn prepare(os: &RecordingOs, scene: &HistoryScene, path: &Path, dev: usize) {
+    // The device's data has the harness's small sectors. The NVRAM behind its data has sectors of 512 bytes, as in
+    // its own file.
     if scene.home.is_some_and(|home| home.index() == dev) {
         let mut config = scene.config(&vec![PathBuf::new(); scene.pages().len()]);
         config.nvram = "/array/nvram".into();

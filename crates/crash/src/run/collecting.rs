@@ -51,6 +51,7 @@ impl CollectionDraws {
 
     /// The power fails: nothing collects any more, and no order is in force.
     pub(super) fn cut(&mut self) {
+        // A device forgets its collection with the power, and an order to drain ends with the life.
         self.under_way.clear();
         self.draining = None;
     }
@@ -92,6 +93,7 @@ impl HistoryRun<'_> {
         }
         if collecting.drains && collecting.dice.one_in(48) {
             self.report.drains += 1;
+            // The order is for what was acknowledged before it. Writes in flight may be earlier or later than it.
             let changes = self.asked.iter().filter(|asked| asked.change().is_some());
             let spans: Vec<_> = changes.map(|asked| (asked.sector, asked.sectors)).collect();
             // Rows that are being written when the order comes may stay in the cache.
