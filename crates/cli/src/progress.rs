@@ -22,6 +22,7 @@ const NAMED: usize = 4;
 /// Returns a bar on the standard error, with characters that the locale has; a hidden one if it is not wanted, or that is no
 /// terminal.
 pub fn bar_on_stderr(wanted: bool, steps: Option<u64>, template: &str) -> ProgressBar {
+    // In a file or a pipe a bar would leave a copy of itself for each change.
     let seen = wanted && std::io::stderr().is_terminal();
     let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(steps, target);
@@ -117,6 +118,7 @@ impl TraceBar {
 
     /// Says what should be known.
     pub fn note(&self, text: &str) {
+        // The next drawing of the bar would overwrite a note that is written beside it.
         self.shown.suspend(|| screen::note(text));
     }
 

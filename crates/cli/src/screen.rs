@@ -65,6 +65,7 @@ pub fn settle_colours(arguments: impl Iterator<Item = OsString>) {
 /// empty decides.
 pub fn utf8() -> bool {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    // POSIX has these variables count in this order.
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }

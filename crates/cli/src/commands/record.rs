@@ -282,6 +282,7 @@ impl RecordedJob {
         let name = words.next().context("a command is missing after --")?;
         let mut command = std::process::Command::new(name);
         if aside {
+            // The trace or the summary goes to the standard output, and must not be mixed with the command's.
             command.stdout(std::io::stderr());
         }
         let child = command.args(words).spawn().with_context(|| format!("cannot run {}", name.display()))?;
@@ -308,6 +309,8 @@ impl RecordedJob {
                 // The command may have ended just now.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
+            // A second wish to end leaves the command alone, so that a command which ignores SIGTERM holds nobody
+            // up.
             if wishes > 1 {
                 return Ok(CommandEnd::Left(self.child.id()));
             }
@@ -318,6 +321,7 @@ impl RecordedJob {
 }
 
 fn progress_line(device: &str, progress: &RecordProgress) -> String {
+    // A rate over no time would be infinite.
     let seconds = progress.elapsed.as_secs_f64().max(1e-3);
     format!(
         "recording {device}: {:.0} s, {} requests, {}/s, {} outstanding, {} lost",

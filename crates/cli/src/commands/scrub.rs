@@ -80,6 +80,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let array = matches.get_one::<PathBuf>("array").map(|path| path.display().to_string()).unwrap_or_default();
     let last = Arc::<Mutex<Option<ScrubStatus>>>::default();
     let (seen, of) = (Arc::clone(&last), array.clone());
+    // A scrub takes hours, so whoever ends one by Ctrl-C hears with which call it goes on.
     signals::call(move |signal| {
         if let Some(status) = &*seen.lock().unwrap_or_else(PoisonError::into_inner) {
             eprintln!("\nended at {:.1} %; {} goes on", status.percent(), how_to_go_on(&of, status));

@@ -169,6 +169,7 @@ fn amplification(status: &ServiceStatus) -> Option<String> {
     } else {
         (0, nvram + intents, ", nvram and intents".to_owned())
     };
+    // Before the first write of a client there is nothing to divide by.
     (asked > 0).then(|| {
         format!(
             "for each of clients: members {:.2}, cache {:.2}{of_them} {:.2}",

@@ -168,6 +168,7 @@ fn stat(matches: &ArgMatches) -> Result<()> {
     let of = matches.get_one::<String>("locality").map(|of| match of.as_str() {
         "reads" => LocalityOf::Reads,
         "both" => LocalityOf::Both,
+        // Clap lets only three words through, so this one is `writes`.
         _ => LocalityOf::Writes,
     });
     let (mut rows, mut read_as) = (Vec::new(), Vec::new());
@@ -363,6 +364,7 @@ fn convert(matches: &ArgMatches) -> Result<()> {
     if let (Some(spec), Some(_)) = (&spec, level) {
         bail!("--level: only the native format is compressed; leave it out with --to {spec}");
     }
+    // The result must not take the place of the trace that it is made of, which may hold more.
     let mut outputs = CommandOutputs::apart_from(destage_trace::files(path_text::path(from)))?;
     let mut trace = open(from, matches)?;
     if let Some(spec) = spec {
@@ -384,6 +386,7 @@ fn head(matches: &ArgMatches) -> Result<()> {
     let file = matches.get_one::<String>("file").map_or("", String::as_str);
     let mut left = matches.get_one::<u64>("limit").copied().unwrap_or(10);
     let mut trace = open(file, matches)?;
+    // Standard output is buffered by lines, which costs a system call for each request.
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut batch: Vec<Request> = Vec::new();
     let mut latencies: Vec<Nanos> = Vec::new();
