@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use crate::out::Pending;
 use crate::{
     Buf, ByteList, Claim, Condition, Control, CopyOutcome, Dev, DevSet, DeviceChange, Event, Frag, FragId, HostOp,
-    Issue, List, Nanos, NvPut, OpId, Out, PageChecksums, PageReport, Piece, PutList, RangeError, RowList, Rows,
-    ScrubTally, Shape, Span, SpanList, Start, Status, Step, StepOutcome,
+    Issue, List, Nanos, NvPut, OpId, Out, PageChecksums, PageReport, Piece, PlacementStream, PutList, RangeError,
+    RowList, Rows, ScrubTally, Shape, Span, SpanList, Start, Status, Step, StepOutcome,
 };
 
 /// A policy of the host side: a pure state machine. Everything it does follows from the events it
@@ -307,6 +307,12 @@ impl<C: Controller> Engine<C> {
     #[inline]
     pub fn step(&self, issue: Issue) -> &Step {
         self.out.get(issue)
+    }
+
+    /// Returns the stream that a step's write belongs to.
+    #[inline]
+    pub fn stream(&self, issue: Issue) -> PlacementStream {
+        self.out.stream(issue)
     }
 
     /// A list of buffers that a step of `op` names.

@@ -32,6 +32,7 @@ mod lists; // what steps name and is too long for them
 mod lost; // ranges whose data cannot be known
 mod nv; // slots of the NVRAM
 mod out; // what a controller answers
+mod placement; // streams of writes to a device
 mod scrub; // comparing rows of an array
 mod sequential; // runs of requests
 mod sets; // sets of steps, devices, columns
@@ -52,6 +53,7 @@ pub use list::{ByteList, List, PutList, RowList, SpanList};
 pub use lost::{LostPages, PageRange};
 pub use nv::NvSlots;
 pub use out::{Issue, Out, Planned};
+pub use placement::PlacementStream;
 pub use request::{Op, Request};
 pub use scrub::{ScrubOrder, ScrubTally};
 pub use sequential::{RunPlace, SequentialRuns};

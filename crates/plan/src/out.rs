@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use crate::lists::Lists;
 use crate::{
     BadPage, Buf, Claim, ClaimTable, ClaimWait, Class, CopyOutcome, Dev, DevSet, FragId, Nanos, OpId, PageReport,
-    Refusal, ScrubTally, Status, Step, StepKind, StepNo, StepOutcome, StepSet, Stripe, TimerId,
+    PlacementStream, Refusal, ScrubTally, Status, Step, StepKind, StepNo, StepOutcome, StepSet, Stripe, TimerId,
 };
 
 pub use meddle::Planned;
@@ -41,6 +41,7 @@ pub(crate) enum Pending {
 struct Slot {
     step: Step,
     after: StepSet,
+    stream: PlacementStream,
 }
 
 #[derive(Default)]
@@ -225,13 +226,19 @@ impl Out {
     /// If the operation has 64 steps already.
     #[inline]
     pub fn step(&mut self, op: OpId, step: Step, after: StepSet) -> StepSet {
+        self.step_placed(op, step, PlacementStream::Unlabelled, after)
+    }
+
+    /// As [`step`](Self::step), of a write that belongs to a stream.
+    #[inline]
+    pub fn step_placed(&mut self, op: OpId, step: Step, stream: PlacementStream, after: StepSet) -> StepSet {
         let slot = &mut self.ops[op.index()];
         debug_assert!(slot.live && !slot.closed, "{op:?} takes no more steps");
         let index = slot.steps.len();
         // A set of steps is one machine word. 64 steps serve 24 members, as a fragment has at most three segments.
         assert!(index < 64, "an operation has at most 64 steps");
         debug_assert!(slot.all().contains_all(after), "a step begins only after steps that exist");
-        slot.steps.push(Slot { step, after });
+        slot.steps.push(Slot { step, after, stream });
         let number = StepNo(index as u8);
         // Steps can be appended while earlier ones run, so what this one waits for may be done by now.
         if slot.done.contains_all(after) {
@@ -517,6 +524,10 @@ impl Out {
         &self.ops[issue.op.index()].steps[issue.step.index()].step
     }
 
+    pub(crate) fn stream(&self, issue: Issue) -> PlacementStream {
+        self.ops[issue.op.index()].steps[issue.step.index()].stream
+    }
+
     pub(crate) fn lists(&self, op: OpId) -> &Lists {
         &self.ops[op.index()].lists
     }
@@ -593,7 +604,7 @@ impl Out {
     fn issue_after(&mut self, id: OpId, finished: StepSet) {
         let mut op = &mut self.ops[id.index()];
         for number in (op.all() - op.issued).iter() {
-            let Slot { step, after } = &op.steps[number.index()];
+            let Slot { step, after, .. } = &op.steps[number.index()];
             if !(after.meets(finished) && op.done.contains_all(*after)) {
                 continue;
             }

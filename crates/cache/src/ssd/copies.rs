@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use destage_plan::{
     Buf, Claim, Column, ColumnSet, Dev, DevSet, DeviceChange, Frag, HostOp, OpId, Out, PageChecksums, PageFate,
-    ParamSpec, Params, Row, Rows, Step, StepSet, quantity,
+    ParamSpec, Params, PlacementStream, Row, Rows, Step, StepSet, quantity,
 };
 use destage_raid::Geometry;
 use destage_raid::array::{ArrayConfig, DegradedRead, PageVersions, RaidArray, ReadLoss, StripeSegment};
@@ -313,9 +313,8 @@ impl<W: WriteAdmission> CopyCache<W> {
         let logged = self.plan_claims(op, out);
         for (frame, src, after) in self.filling.drain(..) {
             self.counts.read_fills += 1;
-            // No FUA: a copy that a power failure takes is read again from the
-            // members.
-            out.step(op, Step::Write { ext: self.frames.ext(frame), src, fua: false }, after | logged);
+            let step = Step::Write { ext: self.frames.ext(frame), src, fua: false };
+            out.step_placed(op, step, PlacementStream::Clean, after | logged);
         }
     }
 
@@ -367,7 +366,7 @@ impl<W: WriteAdmission> CopyCache<W> {
             // The source is the host's own buffer. The write is answered only after
             // this operation ends, so the buffer stays valid.
             let step = Step::Write { ext: self.frames.ext(*frame), src: frag.host(*page), fua: false };
-            out.step(op, step, logged);
+            out.step_placed(op, step, PlacementStream::Dirty, logged);
         }
         out.close(op);
     }
@@ -528,7 +527,7 @@ impl<W: WriteAdmission> CopyCache<W> {
                 self.counts.write_fills += 1;
                 let logged = self.plan_claims(op, out);
                 let step = Step::Write { ext: self.frames.ext(frame), src: write.merged, fua: false };
-                after |= out.step(op, step, after | logged);
+                after |= out.step_placed(op, step, PlacementStream::Dirty, after | logged);
             }
         } else if !write.again {
             // A plan that is made again must not fill: some of its parts may have

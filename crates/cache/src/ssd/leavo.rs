@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 
-use destage_plan::{Buf, OpId, Out, ParamSpec, Params, Step, StepSet};
+use destage_plan::{Buf, OpId, Out, ParamSpec, Params, PlacementStream, Step, StepSet};
 use destage_raid::array::{ArrayConfig, RaidArray, VersionSource};
 
 use super::behind::{self, ReclaimableFrames, StaleRows};
@@ -155,9 +155,7 @@ impl ParityBase for VersionPairs {
                 None => write.frag.host((renewal.page - write.frag.page) as u16),
             };
             let step = Step::Write { ext: copies.frames.ext(frame), src, fua: false };
-            // All pages wait for the same log entries. One NVRAM commit for the
-            // write costs less than one for each page.
-            after |= out.step(op, step, write.after | logged);
+            after |= out.step_placed(op, step, PlacementStream::Dirty, write.after | logged);
         }
         KeptWrite::After(after)
     }

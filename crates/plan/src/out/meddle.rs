@@ -28,7 +28,7 @@ impl Out {
                 let waits = !self.ops[index].issued.contains(issue.step);
                 // A step in the queue is issued but not begun, so it can still be changed.
                 let queued = self.ready.iter().position(|ready| *ready == issue);
-                let Slot { step, after } = self.ops[index].steps[number];
+                let Slot { step, after, stream } = self.ops[index].steps[number];
                 let mut planned = Planned { issue, step, after, begun: !waits && queued.is_none() };
                 with(&mut planned);
                 // The executor has the step: changing it here would plant a fault in the account of it, and not in
@@ -36,7 +36,7 @@ impl Out {
                 if planned.begun {
                     continue;
                 }
-                self.ops[index].steps[number] = Slot { step: planned.step, after: planned.after };
+                self.ops[index].steps[number] = Slot { step: planned.step, after: planned.after, stream };
                 if waits && self.ops[index].done.contains_all(planned.after) {
                     self.issue(op, issue.step);
                     self.tell_how_it_ended(op);

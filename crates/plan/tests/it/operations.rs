@@ -2,8 +2,8 @@
 //! that failed and were forgiven, phases.
 
 use destage_plan::{
-    Buf, Claim, Class, ColumnSet, Controller, Dev, DevSet, Engine, Event, Ext, Issue, Nanos, OpId, Out, Shape, Span,
-    Start, Step, StepKind, StepNo, StepOutcome, StepSet, Stripe,
+    Buf, Claim, Class, ColumnSet, Controller, Dev, DevSet, Engine, Event, Ext, Issue, Nanos, OpId, Out,
+    PlacementStream, Shape, Span, Start, Step, StepKind, StepNo, StepOutcome, StepSet, Stripe,
 };
 
 /// Records an event that a controller was told.
@@ -298,4 +298,23 @@ fn a_phase_that_ends_last_is_told_before_what_failed_beside_it() {
     run(&mut engine, failed);
     let told = &engine.controller().told;
     assert_eq!(*told, [Told::Granted(A), Told::Phase(A), Told::Stuck(A), Told::Granted(A), Told::Done(A)]);
+}
+
+#[test]
+fn a_write_keeps_its_stream_and_the_others_have_none() {
+    let script = |told: Told, out: &mut Out| {
+        if let Told::Granted(op) = told {
+            let first = out.step_placed(op, write(0, 0), PlacementStream::Parity, StepSet::EMPTY);
+            out.step(op, write(0, 1), first);
+            out.meddle(|_| {});
+            out.close(op);
+        }
+    };
+    let mut engine = start(vec![None], script);
+    let mut streams = Vec::new();
+    while let Some(issue) = engine.next_issue() {
+        streams.push(engine.stream(issue));
+        engine.complete(Nanos(0), issue, StepOutcome::Ok);
+    }
+    assert_eq!(streams, [PlacementStream::Parity, PlacementStream::Unlabelled]);
 }

@@ -85,7 +85,7 @@ impl RaidArray {
         } else {
             Step::WriteList { ext, srcs: out.slots(op, slots), fua: true }
         };
-        out.step(op, step, StepSet::EMPTY)
+        out.step_placed(op, step, self.stream_of(column), StepSet::EMPTY)
     }
 
     /// Plans the pages of a write that is to be stored.

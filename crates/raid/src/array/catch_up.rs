@@ -93,7 +93,8 @@ impl RaidArray {
             self.stats.parity_writes += u64::from(count);
             let ext = Ext::new(self.dev(what.stripe, column), what.rows.first.0, count as u16);
             let srcs = out.list(op, list);
-            written |= out.step(op, Step::WriteList { ext, srcs, fua: what.fua }, done);
+            let step = Step::WriteList { ext, srcs, fua: what.fua };
+            written |= out.step_placed(op, step, self.stream_of(column), done);
         }
         self.finish_batch(op, what, written, Buf::None, versions, out);
         true

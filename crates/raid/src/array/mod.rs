@@ -49,7 +49,7 @@ use std::collections::VecDeque;
 
 use destage_plan::{
     Buf, Claim, Column, ColumnSet, Control, Dev, DevSet, DeviceChange, Event, Frag, Intents, NvPut, NvSlot, NvSlots,
-    OpId, Out, PageRange, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
+    OpId, Out, PageRange, PlacementStream, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
 };
 
 use copy::{CopyRun, CopyTask};
@@ -560,6 +560,12 @@ impl RaidArray {
         for dev in (devs & self.config.geometry.member_set()).iter() {
             self.lose(dev, out);
         }
+    }
+
+    /// Returns the stream of writes to a column: copies are as data is.
+    fn stream_of(&self, column: Column) -> PlacementStream {
+        let has_copies = self.config.geometry.level() == crate::RaidLevel::Raid1;
+        if has_copies || self.data.contains(column) { PlacementStream::Data } else { PlacementStream::Parity }
     }
 
     /// The columns that are not data.

@@ -348,7 +348,8 @@ impl RaidArray {
         for column in back.iter() {
             let ext = Ext::new(self.dev(stripe, column), rows.first.0, 1);
             self.stats.data_writes += 1;
-            out.step(op, Step::Write { ext, src: data[column.index()], fua: true }, ready);
+            let step = Step::Write { ext, src: data[column.index()], fua: true };
+            out.step_placed(op, step, self.stream_of(column), ready);
         }
         self.set_task(op, ArrayTask::Recover(rows, back));
         out.close(op);
@@ -406,6 +407,6 @@ impl RaidArray {
             self.stats.parity_writes += u64::from(rows.count);
         }
         let ext = destage_plan::Ext::new(self.dev(stripe, column), rows.first.0, rows.count as u16);
-        out.step(op, Step::Write { ext, src, fua: false }, after)
+        out.step_placed(op, Step::Write { ext, src, fua: false }, self.stream_of(column), after)
     }
 }

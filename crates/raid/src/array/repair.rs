@@ -109,7 +109,9 @@ impl RaidArray {
                 self.set_task(op, ArrayTask::Repair(PageRepair { stage: RepairStage::Writing, ..repair }));
                 self.row_cache.drop_rows(Rows::new(Row(page.page), 1));
                 let ext = Ext::new(page.dev, page.page, 1);
-                let written = out.step(op, Step::Write { ext, src, fua: false }, StepSet::EMPTY);
+                let column = self.config.geometry.column(self.config.geometry.stripe_of(Row(page.page)).0, page.dev);
+                let step = Step::Write { ext, src, fua: false };
+                let written = out.step_placed(op, step, self.stream_of(column), StepSet::EMPTY);
                 let dst = out.tmp(op, 1);
                 let read = out.step(op, Step::Read { ext, dst }, written);
                 // Then nobody needs what is logged of the row.

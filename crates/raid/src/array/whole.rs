@@ -164,7 +164,8 @@ impl RaidArray {
             (false, true) => &mut stats.parity_trims,
         };
         *counter += u64::from(pages);
-        out.step(op, if trim { Step::Trim { ext } } else { Step::Write { ext, src, fua: what.fua } }, after)
+        let step = if trim { Step::Trim { ext } } else { Step::Write { ext, src, fua: what.fua } };
+        out.step_placed(op, step, self.stream_of(column), after)
     }
 
     #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]

@@ -41,7 +41,7 @@ mod start;
 
 use std::collections::VecDeque;
 
-use destage_plan::{Dev, DevSet, Ext, NvPut, NvSlot, OpId, Out, Row, Step, StepNo, StepSet};
+use destage_plan::{Dev, DevSet, Ext, NvPut, NvSlot, OpId, Out, PlacementStream, Row, Step, StepNo, StepSet};
 use destage_raid::Geometry;
 use destage_raid::array::RaidArray;
 use foldhash::fast::FixedState;
@@ -507,9 +507,12 @@ impl CacheJournal {
                 if self.page.is_some_and(|(_, life)| life == self.life) && self.log.is_some() {
                     let bytes = out.bytes(op, &self.bytes);
                     let ext = Ext::new(self.dev, self.place.into(), 1);
-                    // FUA: the slots that keep the same entries are freed as soon
-                    // as this write ends.
-                    out.step(op, Step::MetaWrite { ext, bytes, fua: true }, StepSet::EMPTY);
+                    out.step_placed(
+                        op,
+                        Step::MetaWrite { ext, bytes, fua: true },
+                        PlacementStream::Journal,
+                        StepSet::EMPTY,
+                    );
                     pages = 1;
                 }
             }

@@ -1,6 +1,6 @@
 //! Starts a life of a cache with a journal, or of its device: reads the log, or formats a new one.
 
-use destage_plan::{Ext, NvHeld, NvPut, NvSlot, OpId, Out, Row, Rows, Step, StepNo, StepSet, Tag};
+use destage_plan::{Ext, NvHeld, NvPut, NvSlot, OpId, Out, PlacementStream, Row, Rows, Step, StepNo, StepSet, Tag};
 use destage_raid::Geometry;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -424,9 +424,12 @@ impl CacheJournal {
                     format.page(place, &mut page);
                     let bytes = out.bytes(op, &page);
                     let ext = Ext::new(dev, place.into(), 1);
-                    // FUA, since the note that makes this log valid must not become
-                    // durable before its pages.
-                    out.step(op, Step::MetaWrite { ext, bytes, fua: true }, StepSet::EMPTY);
+                    out.step_placed(
+                        op,
+                        Step::MetaWrite { ext, bytes, fua: true },
+                        PlacementStream::Journal,
+                        StepSet::EMPTY,
+                    );
                 }
                 u64::from(count)
             }

@@ -14,7 +14,8 @@
 use std::collections::VecDeque;
 
 use destage_plan::{
-    Buf, Column, Frag, List, NvPut, NvSlot, NvSlots, OpId, Out, PutList, Row, Step, StepNo, StepOutcome, StepSet,
+    Buf, Column, Frag, List, NvPut, NvSlot, NvSlots, OpId, Out, PlacementStream, PutList, Row, Step, StepNo,
+    StepOutcome, StepSet,
 };
 use destage_raid::array::RaidArray;
 
@@ -266,7 +267,7 @@ impl DeferredWrites {
                 // FUA is not needed: after a power failure the row has an open
                 // intent and its cached pages are dropped.
                 let step = Step::Write { ext: copies.frames.ext(frame), src: old.0, fua: false };
-                work.done |= out.step(op, step, old.1 | logged);
+                work.done |= out.step_placed(op, step, PlacementStream::Clean, old.1 | logged);
             }
             encode(op, &mut work.hits[index], old, new, out);
         }
@@ -548,7 +549,8 @@ fn write_raw(
             (dst, logged | out.step(op, Step::Xor { srcs, pages: 1, dst }, StepSet::EMPTY))
         }
     };
-    out.step(op, Step::Write { ext: copies.frames.ext(page), src, fua: false }, ready)
+    let step = Step::Write { ext: copies.frames.ext(page), src, fua: false };
+    out.step_placed(op, step, PlacementStream::Delta, ready)
 }
 
 /// The step that changes slots of memory, or of the NVRAM.

@@ -12,8 +12,8 @@ mod staging;
 mod zone;
 
 use destage_plan::{
-    Buf, Column, ColumnSet, List, NvHeld, NvSlot, OpId, Out, ParamSpec, Params, PutList, Row, Span, Step, StepNo,
-    StepOutcome, StepSet,
+    Buf, Column, ColumnSet, List, NvHeld, NvSlot, OpId, Out, ParamSpec, Params, PlacementStream, PutList, Row, Span,
+    Step, StepNo, StepOutcome, StepSet,
 };
 use destage_raid::array::{ArrayConfig, RaidArray, VersionSource};
 
@@ -259,7 +259,8 @@ impl PageChanges {
         // gives the deltas up.
         if copies.frames.is_enabled() {
             copies.counts.delta_writes += 1;
-            out.step(op, Step::Write { ext: copies.frames.ext(page), src: dst, fua: false }, packed | logged);
+            let step = Step::Write { ext: copies.frames.ext(page), src: dst, fua: false };
+            out.step_placed(op, step, PlacementStream::Delta, packed | logged);
         }
         out.close(op);
     }

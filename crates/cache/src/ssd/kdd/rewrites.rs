@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use destage_plan::{Claim, ColumnSet, OpId, Out, Step};
+use destage_plan::{Claim, ColumnSet, OpId, Out, PlacementStream, Step};
 use destage_raid::Geometry;
 
 use super::super::copies::{CopyCache, FrameReader};
@@ -101,7 +101,7 @@ impl RewriteQueue {
                 // No FUA: the member has the page, so losing this write costs a
                 // read.
                 let step = Step::Write { ext: copies.frames.ext(frame), src: page, fua: false };
-                out.step(op, step, made | logged);
+                out.step_placed(op, step, PlacementStream::Clean, made | logged);
                 copies.counts.clean_writes += 1;
             } else {
                 // The log cannot be told now. The page is dropped instead of

@@ -10,7 +10,7 @@ use crate::ssd::behind::page_of;
 use crate::ssd::copies::CopyCache;
 use crate::ssd::frames::{DirtyCause, FrameNo};
 use crate::ssd::of;
-use destage_plan::{Column, Frag, OpId, Out, Row, Rows, Step, StepNo, StepSet};
+use destage_plan::{Column, Frag, OpId, Out, PlacementStream, Row, Rows, Step, StepNo, StepSet};
 use destage_raid::array::{AbsorbedPages, RaidArray, StripeSegment, TakenPages};
 
 /// Pages that one operation writes at most: it has 64 steps.
@@ -300,15 +300,12 @@ impl WriteBack {
         let (mut done, mut came) = (StepSet::EMPTY, StepSet::EMPTY);
         for (page, (row, column)) in pages.iter().zip(places(absorbed)) {
             let (ext, src) = (frames.ext(page.frame), absorbed.page(column, row));
-            match page.soiling {
-                // In place and already dirty in the log: nothing has to be logged
-                // at all, which makes rewrites cheap.
-                DirtyCause::Again => done |= out.step(op, Step::Write { ext, src, fua: absorbed.fua }, StepSet::EMPTY),
-                DirtyCause::Told => done |= out.step(op, Step::Write { ext, src, fua: absorbed.fua }, told),
-                // FUA even for a volatile write: the log's entry must never become
-                // durable before the bytes that it vouches for.
-                DirtyCause::Fresh => came |= out.step(op, Step::Write { ext, src, fua: true }, freed),
-            }
+            let (fua, after, written) = match page.soiling {
+                DirtyCause::Again => (absorbed.fua, StepSet::EMPTY, &mut done),
+                DirtyCause::Told => (absorbed.fua, told, &mut done),
+                DirtyCause::Fresh => (true, freed, &mut came),
+            };
+            *written |= out.step_placed(op, Step::Write { ext, src, fua }, PlacementStream::Dirty, after);
             counts.write_hits += u64::from(!page.taken);
             counts.write_misses += u64::from(page.taken);
             counts.write_fills += 1;
