@@ -134,9 +134,15 @@ pub enum SsdGeometryError {
         /// Superblocks needed.
         needed: u64,
     },
+    /// One write point for all that collection moves, and none of its own.
+    #[error(
+        "ssd.placement-isolation = initially has collection put the pages of all placement handles into one reclaim unit of its own, \
+         and ssd.collection-write-point = shared gives it none: set one of them to persistently or own"
+    )]
+    IsolationOfShared,
     /// A write cache that would be full before anything in it is programmed.
     #[error(
-        "ssd.write-cache = {bytes} B is less than {least} B: it must hold two units of {unit_bytes} B that are programmed at \
+        "ssd.write-cache = {bytes} B is less than {least} B: it must hold {units} units of {unit_bytes} B that are programmed at \
          once, and the {held_bytes} B of ssd.write-hold"
     )]
     WriteCache {
@@ -144,6 +150,8 @@ pub enum SsdGeometryError {
         bytes: u64,
         /// The least that works.
         least: u64,
+        /// Units that may be open or under way.
+        units: u64,
         /// Bytes of a unit.
         unit_bytes: u64,
         /// Bytes that are held back.

@@ -17,7 +17,7 @@ mod presets;
 mod start_state;
 mod steady;
 
-use destage_plan::{Element, Nanos, PageNo, Quota};
+use destage_plan::{Element, Nanos, PageNo, PlacementStream, Quota};
 use destage_policy::buffer::DeviceView;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -28,7 +28,10 @@ pub use geometry::{CollectionPoint, Ftl, PageAllocation, SsdConfig, SsdShape};
 pub use geometry_error::SsdGeometryError;
 use log_blocks::LogBlocks;
 use modern::ModernDrive;
-pub use modern::{MODERN_DRIVES, ModernConfig, ModernDesign, ModernGeometry, VictimPolicy};
+pub use modern::{
+    HandleIsolation, MODERN_DRIVES, ModernConfig, ModernDesign, ModernGeometry, PlacedStream, PlacementConfig,
+    VictimPolicy,
+};
 use page_map::PageMap;
 pub use pool::PageStates;
 pub use presets::{DRIVES, DataSheet, DrivePreset, drive, presets};
@@ -206,6 +209,28 @@ impl Ssd {
         {
             layer.begin_command();
         }
+    }
+
+    /// Labels the pages that are programmed from now on with their stream. Only a modern drive with [`ModernConfig::placement`]
+    /// heeds it.
+    #[inline]
+    pub fn label_writes(&mut self, stream: PlacementStream) {
+        if let TranslationLayer::Boxed(boxed) = &mut self.layer
+            && let BoxedLayer::Modern(layer) = &mut **boxed
+        {
+            layer.label_writes(stream);
+        }
+    }
+
+    /// Returns true if the drive keeps streams of writes apart.
+    pub fn has_placement(&self) -> bool {
+        self.modern().is_some_and(ModernDrive::has_placement)
+    }
+
+    /// Returns the streams of which something was written or copied since the counters were reset; none if it does not keep
+    /// them apart.
+    pub fn streams(&self) -> impl Iterator<Item = PlacedStream> {
+        self.modern().into_iter().flat_map(ModernDrive::streams)
     }
 
     /// Returns true if what the device answered is durable, so that a flush has nothing to wait for.
@@ -388,7 +413,7 @@ impl Ssd {
             TranslationLayer::Pages(layer) => layer.forget_redirected(),
             TranslationLayer::Boxed(boxed) => match &mut **boxed {
                 BoxedLayer::LogBlocks(layer) => layer.forget_redirected(),
-                BoxedLayer::Modern(_) => {}
+                BoxedLayer::Modern(layer) => layer.reset_streams(),
             },
         }
     }

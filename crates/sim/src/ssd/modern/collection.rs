@@ -64,7 +64,7 @@ impl ModernDrive {
     pub(super) fn pace(&mut self, now: u64) {
         let ModernGeometry { superblock, ref config, .. } = self.geometry;
         let reclaimed = self.pace.victim.map_or(0, |victim| victim.reclaimed);
-        let share = share_of(self.map.room() + reclaimed, superblock, config.free_target, self.gain);
+        let share = share_of(self.map.paced_room() + reclaimed, superblock, config.free_target, self.gain);
         if share > 0.0 {
             self.collect_share(share, now);
         }
@@ -180,7 +180,11 @@ impl ModernDrive {
     /// Puts a sector that lies nowhere: a host's, or one that collection read.
     #[inline]
     pub(super) fn put(&mut self, sector: u32, of_host: bool, now: u64) {
-        let (die, filled) = self.map.put(sector, of_host);
+        let point = match &mut self.placement {
+            None => usize::from(self.has_own_point && !of_host),
+            Some(placement) => placement.point(sector, of_host),
+        };
+        let (die, filled) = self.map.put(sector, point, of_host);
         let counters = &mut self.clocks[die as usize].counters;
         if of_host {
             counters.host_programs += 1;

@@ -4,6 +4,7 @@ use destage_plan::{Nanos, PageGeometry};
 
 use super::super::geometry::{CollectionPoint, SsdConfig};
 use super::super::geometry_error::SsdGeometryError;
+use super::placement::{HandleIsolation, PlacementConfig, write_points};
 
 /// Counts the bytes of a flash page, the unit of sensing.
 pub(super) const FLASH_PAGE_BYTES: u64 = 16 << 10;
@@ -18,8 +19,9 @@ const USUAL_SUPERBLOCKS: u64 = 256;
 /// Sets the superblocks of a drive that fits its trace at least; with fewer, write points and the block being collected are too
 /// large a share of it.
 const LEAST_SUPERBLOCKS: u64 = 64;
-/// Sets the superblocks' worth of sectors that hosts can never fill: with as many, some sealed superblock holds an outdated sector
-/// whenever fewer than two are free (two write points, the superblock being collected, and one that is free).
+/// Sets the superblocks' worth of sectors that hosts can never fill, of a drive with two write points; each further one adds one.
+/// With as many, some sealed superblock holds an outdated sector whenever fewer than two are free (two write points, the superblock
+/// being collected, and one that is free).
 const LEAST_SPARE: u64 = 5;
 /// Limits the word lines of a block.
 const MAX_WORD_LINES: u64 = 1 << 12;
@@ -98,6 +100,8 @@ pub struct ModernConfig {
     pub free_target: u32,
     /// Gain of the pacing per superblock, in thousandths.
     pub pace_gain_milli: u64,
+    /// Flexible data placement; `None`: labels of writes are ignored.
+    pub placement: Option<PlacementConfig>,
 }
 
 impl Default for ModernConfig {
@@ -120,6 +124,7 @@ impl Default for ModernConfig {
             victim: VictimPolicy::Greedy,
             free_target: 4,
             pace_gain_milli: 1000,
+            placement: None,
         }
     }
 }
@@ -184,6 +189,14 @@ impl ModernConfig {
         if let VictimPolicy::DChoice(choices) = self.victim {
             range("gc = d-choice", choices.into(), 1, VictimPolicy::MOST_CHOICES.into())?;
         }
+        if let Some(placement) = self.placement {
+            range("placement-handles", placement.handles.into(), 1, PlacementConfig::MOST_HANDLES.into())?;
+            if placement.isolation == HandleIsolation::Initially
+                && ssd.collection_write_point == CollectionPoint::Shared
+            {
+                return Err(SsdGeometryError::IsolationOfShared);
+            }
+        }
         let steps = [
             ("read (in ns)", ssd.read),
             ("program (in ns)", ssd.program),
@@ -233,11 +246,13 @@ impl ModernGeometry {
         if raw > u64::from(u32::MAX) - 1 {
             return Err(SsdGeometryError::TooLarge { pages: raw });
         }
-        if raw - sectors < LEAST_SPARE * superblock {
+        let [host_points, points] = write_points(ssd, c.placement).map(u64::from);
+        let least_spare = LEAST_SPARE + points.saturating_sub(2);
+        if raw - sectors < least_spare * superblock {
             return Err(SsdGeometryError::NoSpareSuperblocks {
                 spare: (raw - sectors) / superblock,
                 superblocks,
-                needed: LEAST_SPARE,
+                needed: least_spare,
             });
         }
         let (cache, held) = (c.write_cache_bytes / page.page_bytes(), c.write_hold_bytes / page.page_bytes());
@@ -249,11 +264,14 @@ impl ModernGeometry {
                 most: bytes_of(sectors / 2),
             });
         }
-        let least = 2 * u64::from(unit) + held;
+        // A unit of each write point of hosts may be open, and one more is programmed.
+        let units = 1 + host_points;
+        let least = units * u64::from(unit) + held;
         if cache < least {
             return Err(SsdGeometryError::WriteCache {
                 bytes: c.write_cache_bytes,
                 least: least * page.page_bytes(),
+                units,
                 unit_bytes: u64::from(unit) * page.page_bytes(),
                 held_bytes: held * page.page_bytes(),
             });
@@ -297,17 +315,13 @@ impl ModernGeometry {
         pages.max(least).div_ceil(per_block).saturating_mul(per_block)
     }
 
-    /// Returns true if collection has a write point of its own.
-    pub(super) fn owns_write_point(ssd: &SsdConfig) -> bool {
-        ssd.collection_write_point == CollectionPoint::Own
-    }
-
     /// Returns the bytes of memory that a drive of so many exported sectors takes, roughly.
     pub(in super::super) fn memory_bytes(&self, host_pages: u32, elements: u32) -> u64 {
         let raw = u64::from(self.superblock) * u64::from(self.superblocks);
-        // Map and inverse; valid bits; superblocks; dies with their queues; slots; what is held.
+        // Map and inverse; valid bits; superblocks; dies with their queues; slots; what is held; streams of sectors.
         let held = u64::from(self.held_sectors) * 4;
         let dies = u64::from(elements) * 1024;
+        let streams = self.config.placement.map_or(0, |_| u64::from(host_pages));
         raw * 4
             + u64::from(host_pages) * 4
             + raw.div_ceil(64) * 8
@@ -315,5 +329,6 @@ impl ModernGeometry {
             + dies
             + u64::from(self.config.write_slots) * 8
             + held
+            + streams
     }
 }

@@ -3,12 +3,13 @@
 //!
 //! Requests are dealt with in the order of their arrival. Nothing is an event: what a die has done is worked out when
 //! somebody looks at it (`die.rs`). The parts: `front_end.rs` lets commands in, `superblocks.rs` knows where sectors lie,
-//! `collection.rs` paces collection, and `victim.rs` chooses what is collected. A sector is a page of the map.
+//! `collection.rs` paces collection, `victim.rs` chooses what is collected, and `placement.rs` keeps streams apart. A sector is a page of the map.
 
 mod collection;
 mod config;
 mod die;
 mod front_end;
+mod placement;
 mod presets;
 mod superblocks;
 mod victim;
@@ -25,6 +26,8 @@ use collection::CollectionPace;
 pub use config::{ModernConfig, ModernGeometry, VictimPolicy};
 use die::{DieOperation, DieQueue, ReadTimes};
 use front_end::{CommandKind, FrontEnd};
+pub use placement::{HandleIsolation, PlacedStream, PlacementConfig};
+use placement::{StreamPlacement, write_points};
 pub use presets::{MODERN_DRIVES, ModernDesign};
 use superblocks::{HELD, SuperblockMap};
 use victim::VictimChooser;
@@ -51,6 +54,10 @@ pub(super) struct ModernDrive {
     gain: f64,
     front: FrontEnd,
     map: SuperblockMap,
+    /// True if collection has a write point of its own.
+    has_own_point: bool,
+    /// What the host's labels say, if the drive heeds them.
+    placement: Option<Box<StreamPlacement>>,
     dies: Vec<DieQueue>,
     /// What each die has done; its times are those of [`Self::dies`].
     clocks: Vec<ElementClock>,
@@ -75,15 +82,17 @@ impl ModernDrive {
     pub(super) fn empty(shape: SsdShape) -> Self {
         let geometry = *shape.modern.clone().expect("a modern drive");
         let (dies, planes) = (shape.config.elements, shape.config.planes);
-        let own_point = ModernGeometry::owns_write_point(&shape.config);
         let c = &geometry.config;
+        let [hosts, points] = write_points(&shape.config, c.placement);
         let (suspend, bypass) = (c.suspend.0, c.bypass);
         Self {
             planes,
             read_times: ReadTimes { first: geometry.sense + geometry.transfer, suspend, bypass },
             gain: c.pace_gain_milli as f64 / 1000.0,
             front: FrontEnd::new(&geometry),
-            map: SuperblockMap::new(&geometry, dies, planes, shape.host_pages, own_point),
+            map: SuperblockMap::new(&geometry, dies, planes, shape.host_pages, points),
+            has_own_point: points > hosts,
+            placement: c.placement.map(|own| Box::new(StreamPlacement::new(own, &shape.config, shape.host_pages))),
             dies: (0..dies).map(|_| DieQueue::new()).collect(),
             clocks: (0..dies).map(|_| ElementClock::new(1)).collect(),
             occupied: 0,
@@ -155,6 +164,9 @@ impl ModernDrive {
     /// Takes a sector that was let in at `now` into the cache; returns when it is there.
     #[inline]
     fn write(&mut self, now: u64, sector: u32) -> u64 {
+        if let Some(placement) = &mut self.placement {
+            placement.write(sector);
+        }
         if self.map.physical(sector) == HELD {
             return now;
         }

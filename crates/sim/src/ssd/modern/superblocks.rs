@@ -77,14 +77,16 @@ pub(super) struct SuperblockMap {
     /// Free superblocks; the last one is taken first.
     free: Vec<u32>,
     opened: u32,
-    /// That of hosts, and collection's own if it has one.
-    points: [WritePoint; 2],
-    own_point: bool,
+    /// Those of hosts, then collection's own if it has any.
+    points: Vec<WritePoint>,
+    /// Write points with a superblock, and the sectors that are left in these.
+    open_points: u32,
+    unwritten: u64,
 }
 
 impl SuperblockMap {
-    /// Returns erased flash of this geometry.
-    pub(super) fn new(geometry: &ModernGeometry, dies: u32, planes: u32, host_pages: u32, own_point: bool) -> Self {
+    /// Returns erased flash of this geometry, with so many write points.
+    pub(super) fn new(geometry: &ModernGeometry, dies: u32, planes: u32, host_pages: u32, points: u32) -> Self {
         let ModernGeometry { superblock, superblocks, unit, sectors_per_flash_page, .. } = *geometry;
         let sectors = superblock as usize * superblocks as usize;
         let closed = WritePoint { superblock: NO_SUPERBLOCK, position: 0, in_unit: 0, of_hosts: 0, die: 0 };
@@ -103,8 +105,9 @@ impl SuperblockMap {
             superblocks: vec![SuperblockState { valid: 0, opened: 0, erases: 0, sealed: false }; superblocks as usize],
             free: (0..superblocks).rev().collect(),
             opened: 0,
-            points: [closed; 2],
-            own_point,
+            points: vec![closed; points as usize],
+            open_points: 0,
+            unwritten: 0,
         }
     }
 
@@ -124,11 +127,9 @@ impl SuperblockMap {
         }
     }
 
-    /// Puts a sector that lies nowhere at the write point of hosts, or of collection; returns its die, and its unit if that is
-    /// full now.
+    /// Puts a sector that lies nowhere at a write point; returns its die, and its unit if that is full now.
     #[inline]
-    pub(super) fn put(&mut self, sector: u32, of_host: bool) -> (u32, Option<FilledUnit>) {
-        let point = usize::from(self.own_point && !of_host);
+    pub(super) fn put(&mut self, sector: u32, point: usize, of_host: bool) -> (u32, Option<FilledUnit>) {
         if self.points[point].superblock == NO_SUPERBLOCK {
             self.open(point);
         }
@@ -137,6 +138,7 @@ impl SuperblockMap {
         at.position += 1;
         at.in_unit += 1;
         at.of_hosts += u32::from(of_host);
+        self.unwritten -= 1;
         let (superblock, die, is_unit_full) = (at.superblock, at.die, at.in_unit == self.unit);
         self.map[sector as usize] = physical;
         self.holds[physical as usize] = sector;
@@ -151,6 +153,8 @@ impl SuperblockMap {
         self.superblocks[superblock as usize].opened = self.opened;
         self.opened += 1;
         self.points[point] = WritePoint { superblock, position: 0, in_unit: 0, of_hosts: 0, die: 0 };
+        self.open_points += 1;
+        self.unwritten += u64::from(self.sectors_per_superblock);
     }
 
     fn fill_unit(&mut self, point: usize, last: u32) -> FilledUnit {
@@ -163,6 +167,7 @@ impl SuperblockMap {
             self.superblocks[at.superblock as usize].sealed = true;
             at.superblock = NO_SUPERBLOCK;
             at.position = 0;
+            self.open_points -= 1;
         }
         FilledUnit { unit, of_hosts }
     }
@@ -193,13 +198,13 @@ impl SuperblockMap {
         })
     }
 
-    /// Returns true if the superblock is among the last two that were opened.
+    /// Returns true if the superblock is among the last that were opened: two, or as many as there are write points.
     #[inline]
     pub(super) fn is_recent(&self, superblock: u32) -> bool {
-        self.superblocks[superblock as usize].opened + 2 >= self.opened
+        self.superblocks[superblock as usize].opened + (self.points.len() as u32).max(2) >= self.opened
     }
 
-    /// Returns the die that the next sector of hosts goes to.
+    /// Returns the die that the next sector of hosts goes to, of a write without a label.
     pub(super) fn next_die(&self) -> u32 {
         // A superblock ends with the last die, so that the next one begins with the first.
         self.points[0].die
@@ -244,9 +249,15 @@ impl SuperblockMap {
     /// Returns how many sectors can be put before another superblock is collected: in free superblocks and at write points.
     #[inline]
     pub(super) fn room(&self) -> u64 {
-        let s = self.sectors_per_superblock;
-        let at = |point: &WritePoint| if point.superblock == NO_SUPERBLOCK { 0 } else { s - point.position };
-        self.free.len() as u64 * u64::from(s) + u64::from(at(&self.points[0])) + u64::from(at(&self.points[1]))
+        self.free.len() as u64 * u64::from(self.sectors_per_superblock) + self.unwritten
+    }
+
+    /// Returns the room that pacing counts on. Each write point beyond two has half a superblock left on average, which serves
+    /// its own stream alone.
+    #[inline]
+    pub(super) fn paced_room(&self) -> u64 {
+        let bound = u64::from(self.open_points.saturating_sub(2)) * u64::from(self.sectors_per_superblock) / 2;
+        self.room().saturating_sub(bound)
     }
 
     /// Returns how many sectors of open units hosts wrote.

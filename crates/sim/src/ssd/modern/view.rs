@@ -1,11 +1,11 @@
 //! Tells what the drive holds and is doing, and begins a run.
 
-use destage_plan::{Nanos, PageNo};
+use destage_plan::{Nanos, PageNo, PlacementStream};
 
 use super::super::clock::ElementClock;
 use super::super::pool::PageStates;
-use super::ModernDrive;
 use super::superblocks::HELD;
+use super::{ModernDrive, PlacedStream};
 use crate::experiment::{StopSignal, is_told};
 
 /// Sets the sectors that are filled before it is looked whether filling is to end.
@@ -28,8 +28,34 @@ impl ModernDrive {
         self.clocks.iter_mut().for_each(ElementClock::reset);
         self.map.superblocks.iter_mut().for_each(|own| own.erases = 0);
         self.front.reset();
+        self.reset_streams();
         self.admitted = 0;
         self.occupied = self.map.of_hosts_in_open_units() + self.held.len() as u32;
+    }
+
+    /// Labels the writes that come from now on, if the drive heeds labels.
+    #[inline]
+    pub(in super::super) fn label_writes(&mut self, stream: PlacementStream) {
+        if let Some(placement) = &mut self.placement {
+            placement.stream = stream;
+        }
+    }
+
+    /// Returns true if the drive heeds the labels of writes.
+    pub(in super::super) fn has_placement(&self) -> bool {
+        self.placement.is_some()
+    }
+
+    /// Returns the streams of which something was written or copied, in the order of their numbers.
+    pub(in super::super) fn streams(&self) -> impl Iterator<Item = PlacedStream> {
+        self.placement.iter().flat_map(|placement| placement.streams())
+    }
+
+    /// Forgets what was counted of streams.
+    pub(in super::super) fn reset_streams(&mut self) {
+        if let Some(placement) = &mut self.placement {
+            placement.reset_counters();
+        }
     }
 
     pub(in super::super) fn clock(&self, element: usize) -> &ElementClock {

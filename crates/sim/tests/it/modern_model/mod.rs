@@ -4,11 +4,13 @@
 mod examples;
 mod laws;
 mod naive;
+mod placement;
 
-use destage_plan::{Element, Nanos, PageGeometry, PageNo, Quota};
+use destage_plan::{Element, Nanos, PageGeometry, PageNo, PlacementStream, Quota};
 use destage_policy::buffer::DeviceView;
 use destage_sim::ssd::{
-    CollectionPoint, ModernConfig, PageAllocation, Ssd, SsdConfig, SsdShape, StartState, VictimPolicy,
+    CollectionPoint, HandleIsolation, ModernConfig, PageAllocation, PlacedStream, PlacementConfig, Ssd, SsdConfig,
+    SsdShape, StartState, VictimPolicy,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -16,12 +18,23 @@ use rand_xoshiro::rand_core::SeedableRng;
 use naive::{DieCounts, NaiveDrive, below};
 
 /// Counts the drives that are compared, and the operations on each.
-const DRIVES: u64 = 96;
+const DRIVES: u64 = 120;
 const OPERATIONS: u64 = 1500;
 
 /// Draws one of some values.
 fn one_of<T: Copy>(random: &mut Xoshiro256PlusPlus, values: &[T]) -> T {
     values[below(random, values.len() as u64) as usize]
+}
+
+/// Draws where collection puts sectors, and flexible data placement, for half of the drives none.
+fn random_placement(random: &mut Xoshiro256PlusPlus) -> (CollectionPoint, Option<PlacementConfig>) {
+    let point = one_of(random, &CollectionPoint::ALL);
+    let isolation = match point {
+        CollectionPoint::Shared => HandleIsolation::Persistently,
+        CollectionPoint::Own => one_of(random, &HandleIsolation::ALL),
+    };
+    let placement = PlacementConfig { handles: one_of(random, &[1, 2, 3, 8]), isolation };
+    (point, one_of(random, &[None, Some(placement)]))
 }
 
 /// Draws a small drive, and its pages.
@@ -36,7 +49,9 @@ fn random_drive(random: &mut Xoshiro256PlusPlus) -> (SsdConfig, PageGeometry) {
     let g = u64::from(slice_reads / (3 * planes.div_ceil(2))).max(1);
     let superblock = u64::from(elements) * unit * word_lines.map_or(g, u64::from);
     let held = one_of(random, &[0, 0, 0, 1, 7, unit + 3]);
-    let cache = 2 * unit + held + one_of(random, &[0, 1, unit, 5 * unit]);
+    let (collection_write_point, placement) = random_placement(random);
+    let handles = placement.map_or(1, |own| own.handles.min(7));
+    let cache = u64::from(1 + handles) * unit + held + one_of(random, &[0, 1, unit, 5 * unit]);
     let victim = one_of(
         random,
         &[
@@ -50,7 +65,7 @@ fn random_drive(random: &mut Xoshiro256PlusPlus) -> (SsdConfig, PageGeometry) {
     );
     let time = |random: &mut Xoshiro256PlusPlus, most: u64| Nanos(1 + below(random, most));
     let modern = ModernConfig {
-        exported_pages: superblock * (6 + below(random, 10)) + below(random, superblock),
+        exported_pages: superblock * (6 + below(random, 20)) + below(random, superblock),
         word_lines,
         suspend: time(random, 90_000),
         bypass: one_of(random, &[0, 1, 2, 3, 16]),
@@ -66,17 +81,18 @@ fn random_drive(random: &mut Xoshiro256PlusPlus) -> (SsdConfig, PageGeometry) {
         victim,
         free_target: one_of(random, &[2, 3, 4, 6]),
         pace_gain_milli: one_of(random, &[1000, 100, 7000]),
+        placement,
     };
     let config = SsdConfig {
         elements,
         planes,
         allocation: PageAllocation::Channels,
-        reserve_bp: one_of(random, &[2000, 3500, 4500]),
+        reserve_bp: if handles > 3 { 4500 } else { one_of(random, &[2000, 3500, 4500]) },
         read: time(random, 90_000),
         program: time(random, 2_000_000),
         erase: time(random, 900_000_000),
         transfer_ps_per_byte: 1 + below(random, 3000),
-        collection_write_point: one_of(random, &CollectionPoint::ALL),
+        collection_write_point,
         modern: Some(modern),
         ..SsdConfig::default()
     };
@@ -130,6 +146,15 @@ impl DrivePair {
             assert_eq!(self.ssd.collecting(die), self.naive.is_in_slice(i, now), "die {i}, {what}");
             assert_eq!(self.ssd.free_blocks(die) as usize, self.naive.free_superblocks(), "{what}");
         }
+        let of = |own: PlacedStream| (own.stream, own.handle as usize, [own.written, own.copied]);
+        let streams: Vec<_> = self.ssd.streams().map(of).collect();
+        let placed = self.naive.placed.iter().filter(|(_, counts)| **counts != [0, 0]);
+        let naive = placed.map(|(stream, counts)| (*stream, self.naive.handle_of(*stream), *counts));
+        if self.ssd.has_placement() {
+            assert_eq!(streams, naive.collect::<Vec<_>>(), "{what}");
+        } else {
+            assert!(streams.is_empty(), "{what}");
+        }
         assert_eq!(self.ssd.total().unmapped_reads, self.naive.unmapped_reads, "{what}");
         let states = self.ssd.page_states();
         assert_eq!((states.valid, states.free, states.invalid), self.naive.states(), "{what}");
@@ -145,8 +170,8 @@ fn pause(random: &mut Xoshiro256PlusPlus, load: u64) -> u64 {
     }
 }
 
-/// Returns how many operations were compared, and how many superblocks were collected.
-fn compare_drive(seed: u64) -> [u64; 2] {
+/// Returns how many operations were compared, and how many superblocks were collected: without placement, and with.
+fn compare_drive(seed: u64) -> [u64; 3] {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let (config, page) = random_drive(&mut random);
     let start = match seed % 3 {
@@ -154,7 +179,7 @@ fn compare_drive(seed: u64) -> [u64; 2] {
         1 => StartState::Full,
         _ => StartState::Aged { overwrites_pct: 150, seed },
     };
-    let Some(mut pair) = DrivePair::new(&config, page, start) else { return [0; 2] };
+    let Some(mut pair) = DrivePair::new(&config, page, start) else { return [0; 3] };
     let (pages, hot) = (pair.pages, below(&mut random, pair.pages) + 1);
     let (load, reads) = (one_of(&mut random, &[20_000, 100_000, 700_000]), one_of(&mut random, &[10, 40, 80]));
     let commands = below(&mut random, 2) == 0;
@@ -166,6 +191,11 @@ fn compare_drive(seed: u64) -> [u64; 2] {
         let count = if commands { one_of(&mut random, &[1, 1, 1, 2, 5, 9]).min(pages - first) } else { 1 };
         let kind = below(&mut random, 100);
         let what = || format!("seed {seed}, operation {number} at {now}: {kind}, {first} + {count}, {config:?}");
+        // Streams live differently long: the hot part is written by others.
+        let labels = if among == hot { &PlacementStream::ALL[3..] } else { &PlacementStream::ALL[..3] };
+        let stream = one_of(&mut random, labels);
+        pair.ssd.label_writes(stream);
+        pair.naive.stream = stream;
         if commands || number == 0 {
             pair.ssd.begin_command();
         }
@@ -204,14 +234,16 @@ fn compare_drive(seed: u64) -> [u64; 2] {
     let dies = config.elements as usize;
     let erases: Vec<u64> = pair.ssd.erases().step_by(dies).map(u64::from).collect();
     assert_eq!(erases, pair.naive.erases(), "seed {seed}");
-    [OPERATIONS, erases.iter().sum()]
+    let collected = erases.iter().sum();
+    if pair.ssd.has_placement() { [OPERATIONS, 0, collected] } else { [OPERATIONS, collected, 0] }
 }
 
 #[test]
 fn the_drive_does_what_a_naive_one_does() {
-    let done: Vec<[u64; 2]> = (0..DRIVES).map(compare_drive).collect();
-    let [operations, collected] = [0, 1].map(|which| done.iter().map(|done| done[which]).sum::<u64>());
-    assert!(operations >= 100_000 && collected >= 1000, "{operations} operations, {collected} superblocks collected");
+    let done: Vec<[u64; 3]> = (0..DRIVES).map(compare_drive).collect();
+    let [operations, collected, placed] = [0, 1, 2].map(|which| done.iter().map(|done| done[which]).sum::<u64>());
+    assert!(operations >= 100_000, "{operations} operations");
+    assert!(collected.min(placed) >= 1000, "{collected} superblocks collected, and {placed} of drives with placement");
 }
 
 /// Whatever is asked for is refused or works: small drives are written through, too.

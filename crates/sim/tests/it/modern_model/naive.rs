@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use destage_plan::PageGeometry;
-use destage_sim::ssd::{CollectionPoint, SsdConfig, VictimPolicy};
+use destage_plan::{PageGeometry, PlacementStream};
+use destage_sim::ssd::{CollectionPoint, HandleIsolation, SsdConfig, VictimPolicy};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -110,7 +110,16 @@ pub struct NaiveDrive {
     blocks: Vec<SlotBlock>,
     free: Vec<usize>,
     opened: u64,
-    points: [Option<usize>; 2],
+    /// Open superblocks: of each placement handle, and of what collection moves of each, or of all.
+    points: BTreeMap<(bool, usize), usize>,
+    /// How many there can be.
+    most_points: u64,
+    /// Stream of the next writes, of each sector, and the handle of each labelled stream, in the order of their first writes.
+    pub stream: PlacementStream,
+    streams: BTreeMap<u64, PlacementStream>,
+    labelled: Vec<PlacementStream>,
+    /// Sectors written and copied, of each stream.
+    pub placed: BTreeMap<PlacementStream, [u64; 2]>,
     map: BTreeMap<u64, (usize, usize)>,
     held: Vec<u64>,
     occ: u64,
@@ -182,7 +191,17 @@ impl NaiveDrive {
             blocks: vec![block; superblocks],
             free: (0..superblocks).rev().collect(),
             opened: 0,
-            points: [None; 2],
+            points: BTreeMap::new(),
+            most_points: match (modern.placement, config.collection_write_point) {
+                (None, _) => 2,
+                (Some(own), CollectionPoint::Shared) => own.handles.min(7).into(),
+                (Some(own), _) if own.isolation == HandleIsolation::Persistently => 2 * u64::from(own.handles.min(7)),
+                (Some(own), _) => 1 + u64::from(own.handles.min(7)),
+            },
+            stream: PlacementStream::Unlabelled,
+            streams: BTreeMap::new(),
+            labelled: Vec::new(),
+            placed: BTreeMap::new(),
             map: BTreeMap::new(),
             held: Vec::new(),
             occ: 0,
@@ -204,7 +223,8 @@ impl NaiveDrive {
         self.counts = vec![DieCounts::default(); self.n];
         self.victims_done = 0;
         self.blocks.iter_mut().for_each(|block| block.erases = 0);
-        self.occ = self.points.iter().flatten().map(|&at| self.blocks[at].hosts_in_unit).sum::<u64>();
+        self.placed.clear();
+        self.occ = self.points.values().map(|&at| self.blocks[at].hosts_in_unit).sum::<u64>();
         self.occ += self.held.len() as u64;
     }
 
@@ -268,6 +288,11 @@ impl NaiveDrive {
     pub fn write(&mut self, now: u64, sector: u64) -> u64 {
         let (a, is_later) = if self.timed { self.let_in(1, now) } else { (0, false) };
         let mut t = a;
+        if self.stream != PlacementStream::Unlabelled && !self.labelled.contains(&self.stream) {
+            self.labelled.push(self.stream);
+        }
+        self.streams.insert(sector, self.stream);
+        self.placed.entry(self.stream).or_default()[0] += 1;
         if self.hold == 0 || !self.held.contains(&sector) {
             if self.timed {
                 self.run_until(a);
@@ -347,7 +372,7 @@ impl NaiveDrive {
         let own = &self.blocks[block];
         let die = unit % self.n;
         let is_open = own.usage == SlotUse::Open && own.written / self.unit == unit;
-        let is_recent = own.opened + 2 >= self.opened;
+        let is_recent = own.opened + self.most_points.max(2) >= self.opened;
         let programs = |work: &QueuedWork| work.work == DieWork::Program && work.unit == (block, unit);
         if is_open || is_recent && self.dies[die].queue.iter().any(programs) {
             return hit;
@@ -410,10 +435,27 @@ impl NaiveDrive {
         }
     }
 
+    /// Returns the handle of a sector.
+    pub fn handle_of(&self, stream: PlacementStream) -> usize {
+        let order = self.labelled.iter().position(|own| *own == stream).map_or(0, |order| order + 1);
+        order % self.modern().placement.map_or(1, |own| own.handles.min(7) as usize)
+    }
+
+    /// Returns the write point of a sector: whether it is collection's own, and of which handle.
+    fn point(&mut self, sector: u64, of_host: bool) -> (bool, usize) {
+        let stream = self.streams[&sector];
+        self.placed.entry(stream).or_default()[1] += u64::from(!of_host);
+        let is_mixed = self.modern().placement.is_none_or(|own| own.isolation == HandleIsolation::Initially);
+        match self.own && !of_host {
+            true if is_mixed => (true, 0),
+            is_own => (is_own, self.handle_of(stream)),
+        }
+    }
+
     /// Puts a sector at a write point.
     fn put(&mut self, sector: u64, of_host: bool, t: u64) {
-        let point = usize::from(self.own && !of_host);
-        let at = self.points[point].unwrap_or_else(|| {
+        let point = self.point(sector, of_host);
+        let at = self.points.get(&point).copied().unwrap_or_else(|| {
             let at = self.free.pop().expect("a free superblock");
             let block = &mut self.blocks[at];
             block.usage = SlotUse::Open;
@@ -421,7 +463,7 @@ impl NaiveDrive {
             block.opened = self.opened;
             block.hosts_in_unit = 0;
             self.opened += 1;
-            self.points[point] = Some(at);
+            self.points.insert(point, at);
             at
         });
         let block = &mut self.blocks[at];
@@ -439,7 +481,7 @@ impl NaiveDrive {
         }
         if slot + 1 == self.s {
             self.blocks[at].usage = SlotUse::Sealed;
-            self.points[point] = None;
+            self.points.remove(&point);
         }
     }
 
@@ -526,8 +568,10 @@ impl NaiveDrive {
 
     /// Paces collection.
     fn pace(&mut self, t: u64) {
-        let unwritten: usize = self.points.iter().flatten().map(|&at| self.s - self.blocks[at].written).sum();
-        let room = (self.free.len() * self.s + unwritten) as u64 + self.victim.map_or(0, |victim| victim.3);
+        let unwritten: usize = self.points.values().map(|&at| self.s - self.blocks[at].written).sum();
+        let bound = self.points.len().saturating_sub(2) * self.s / 2;
+        let room = (self.free.len() * self.s + unwritten).saturating_sub(bound) as u64;
+        let room = room + self.victim.map_or(0, |victim| victim.3);
         let gain = self.modern().pace_gain_milli as f64 / 1000.0;
         let x = 1.0 + gain * (f64::from(self.modern().free_target) - room as f64 / self.s as f64);
         if x > 0.0 {
@@ -589,7 +633,7 @@ impl NaiveDrive {
     /// Valid, free and outdated sectors.
     pub fn states(&self) -> (u64, u64, u64) {
         let valid = self.map.len() as u64;
-        let open: usize = self.points.iter().flatten().map(|&at| self.s - self.blocks[at].written).sum();
+        let open: usize = self.points.values().map(|&at| self.s - self.blocks[at].written).sum();
         let free = (self.free.len() * self.s + open) as u64;
         (valid, free, (self.blocks.len() * self.s) as u64 - valid - free)
     }
