@@ -4,12 +4,13 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use destage_plan::{Element, Nanos, PageNo, Quota, SECTOR_BYTES};
+use destage_plan::{Element, Nanos, PageNo, PlacementStream, Quota, SECTOR_BYTES};
 use destage_policy::buffer::DeviceView;
 
 use super::collections::{CollectionNotice, DeviceAnnouncements};
 use super::counters::counters;
 use super::drive_cache::{DriveCache, DriveCacheSetup, ToMedium};
+use super::streams::StreamWork;
 use crate::disk::{DiskCommand, DiskOp, SimulatedDisk};
 use crate::input::QueuePlaces;
 use crate::ssd::{Ssd, SsdShape, StartState};
@@ -147,13 +148,20 @@ pub struct ModelCounts {
     pub disk: DiskWork,
     /// What it did if it is an SSD.
     pub flash: FlashWork,
+    /// What it did by stream, if it keeps streams apart.
+    pub streams: StreamWork,
 }
 
 impl ModelCounts {
     /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
-        Self { busy: self.busy + other.busy, disk: self.disk.plus(&other.disk), flash: self.flash.plus(&other.flash) }
+        Self {
+            busy: self.busy + other.busy,
+            disk: self.disk.plus(&other.disk),
+            flash: self.flash.plus(&other.flash),
+            streams: self.streams.plus(&other.streams),
+        }
     }
 
     /// What came since `earlier`.
@@ -163,6 +171,7 @@ impl ModelCounts {
             busy: self.busy.since(earlier.busy),
             disk: self.disk.since(&earlier.disk),
             flash: self.flash.since(&earlier.flash),
+            streams: self.streams.since(&earlier.streams),
         }
     }
 }
@@ -296,6 +305,11 @@ impl VirtualDevice {
         }
     }
 
+    /// Returns true if it keeps streams of writes apart.
+    pub(super) fn heeds_streams(&self) -> bool {
+        self.as_ssd().is_some_and(Ssd::has_placement)
+    }
+
     /// Parts that work in parallel: [`ModelCounts::busy`] is summed over them.
     pub fn parallelism(&self) -> u32 {
         match &self.model {
@@ -334,7 +348,8 @@ impl VirtualDevice {
                     gc_time: total.gc_time.0,
                     unmapped_reads: total.unmapped_reads,
                 };
-                ModelCounts { busy: flash.busy, flash: work, ..ModelCounts::default() }
+                let streams = StreamWork::of(&flash.ssd);
+                ModelCounts { busy: flash.busy, flash: work, streams, ..ModelCounts::default() }
             }
             DeviceModel::Fixed(fixed) => ModelCounts { busy: fixed.busy, ..ModelCounts::default() },
         }
@@ -347,7 +362,21 @@ impl VirtualDevice {
     /// If the pages are not on the device, or time goes back.
     #[inline]
     pub fn submit(&mut self, now: Nanos, op: DeviceOp, first: u64, pages: u32, tag: u32) {
-        let command = ToMedium { op, first, pages, tag };
+        self.submit_placed(now, op, first, pages, PlacementStream::Unlabelled, tag);
+    }
+
+    /// As [`submit`](Self::submit), of a write that belongs to a stream.
+    #[inline]
+    pub(super) fn submit_placed(
+        &mut self,
+        now: Nanos,
+        op: DeviceOp,
+        first: u64,
+        pages: u32,
+        stream: PlacementStream,
+        tag: u32,
+    ) {
+        let command = ToMedium { op, first, pages, tag, stream };
         match &mut self.cache {
             None => self.model.submit(now, command),
             Some(cache) => {
@@ -399,7 +428,7 @@ impl VirtualDevice {
 impl DeviceModel {
     #[inline]
     fn submit(&mut self, now: Nanos, command: ToMedium) {
-        let ToMedium { op, first, pages, tag } = command;
+        let ToMedium { op, first, pages, tag, stream } = command;
         match self {
             Self::Disk { disk, phase, sectors_per_page } => {
                 let op = match op {
@@ -413,7 +442,10 @@ impl DeviceModel {
                 let command = DiskCommand { op, lbn, sectors: pages * *sectors_per_page, tag: u64::from(tag) };
                 disk.submit(now + *phase, command).expect("members are as large as the array says");
             }
-            Self::Flash(flash) => flash.submit(now, op, first, pages, tag),
+            Self::Flash(flash) => {
+                flash.ssd.label_writes(stream);
+                flash.submit(now, op, first, pages, tag);
+            }
             Self::Fixed(fixed) => {
                 let pages = u64::from(pages);
                 let time = match op {

@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use destage_plan::Nanos;
+use destage_plan::{Nanos, PlacementStream};
 
 use super::device::DeviceOp;
 
@@ -45,6 +45,8 @@ pub(super) struct ToMedium {
     pub(super) first: u64,
     pub(super) pages: u32,
     pub(super) tag: u32,
+    /// Stream of what it writes.
+    pub(super) stream: PlacementStream,
 }
 
 /// A host's command that waits for the cache.
@@ -106,7 +108,7 @@ impl DriveCache {
 
     /// Takes a command of the host; what the medium is asked for in consequence goes into `out`.
     pub(super) fn submit(&mut self, now: Nanos, command: ToMedium, out: &mut Vec<ToMedium>) {
-        let ToMedium { op, first, pages, tag } = command;
+        let ToMedium { op, first, pages, tag, .. } = command;
         debug_assert!(tag & OWN == 0, "the host has that many commands at a time");
         match op {
             DeviceOp::Read if self.holds(first, pages) => self.answer(now, pages, tag),
@@ -191,7 +193,8 @@ impl DriveCache {
                     self.take(now, first, pages, tag);
                 }
                 CacheWaiter::Flush { tag } if self.dirty.is_empty() && self.runs.is_empty() => {
-                    self.pass_on(ToMedium { op: DeviceOp::Flush, first: 0, pages: 0, tag }, out);
+                    let stream = PlacementStream::Unlabelled;
+                    self.pass_on(ToMedium { op: DeviceOp::Flush, first: 0, pages: 0, tag, stream }, out);
                 }
                 _ => break,
             }
@@ -209,7 +212,9 @@ impl DriveCache {
             self.next_tag = (self.next_tag + 1) & !OWN;
             self.on_their_way += run.pages;
             self.runs.insert(tag, run);
-            out.push(ToMedium { op: DeviceOp::Write, first: run.first, pages: run.pages, tag });
+            // Drives with FDP have no volatile cache.
+            let stream = PlacementStream::Unlabelled;
+            out.push(ToMedium { op: DeviceOp::Write, first: run.first, pages: run.pages, tag, stream });
         }
     }
 

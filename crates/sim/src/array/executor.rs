@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use destage_plan::{
     Buf, Control, Controller, Dev, DevSet, DeviceChange, Engine, HostNotice, HostRequest, Issue, Nanos, OpId,
-    RangeError, Shape, Start, Status, Step, StepOutcome,
+    PlacementStream, RangeError, Shape, Start, Status, Step, StepOutcome,
 };
 
 use super::collections::CollectionNotice;
@@ -548,7 +548,8 @@ impl<C: Controller> VirtualExecutor<C> {
             return;
         }
         self.issued += 1;
-        let asked = AskedStep { issue, order: self.issued, op, first, pages: u32::from(pages) };
+        let stream = self.engine.stream(issue);
+        let asked = AskedStep { issue, order: self.issued, op, first, pages: u32::from(pages), stream };
         lane.take(self.now, asked, self.times.merge_pages);
         self.touched |= 1 << dev.0;
     }
@@ -558,7 +559,8 @@ impl<C: Controller> VirtualExecutor<C> {
         let (Some(journal), Some(JournalAppend { head, first, pages })) = (&self.journal, append) else { return };
         let dev = journal.dev();
         self.issued += 1;
-        let asked = AskedStep { issue: head, order: self.issued, op: DeviceOp::WriteFua, first, pages };
+        let (op, stream) = (DeviceOp::WriteFua, PlacementStream::Journal);
+        let asked = AskedStep { issue: head, order: self.issued, op, first, pages, stream };
         let lane = &mut self.lanes[dev.index()];
         assert!(lane.is_alive(), "the device of the journal does not fail");
         lane.take(self.now, asked, self.times.merge_pages);

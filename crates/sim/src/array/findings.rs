@@ -3,6 +3,7 @@
 use destage_plan::quantity::show_count;
 
 use super::result::ArrayResult;
+use super::streams::StreamResult;
 use crate::experiment::{few_requests, replay_delayed, saturated};
 use crate::measure::{RunFinding, percent};
 
@@ -27,6 +28,7 @@ pub(super) fn findings(run: &ArrayResult, limit: Option<u64>) -> Vec<RunFinding>
     all.extend(unmapped(run));
     all.extend(unfinished(run));
     all.extend(owed(run));
+    all.extend(shared_handles(run));
     all
 }
 
@@ -98,6 +100,28 @@ fn unfinished(run: &ArrayResult) -> Option<RunFinding> {
         let what = format!("the rebuild of {} had not ended when the run did", open.join(", "));
         RunFinding::weak("unfinished-rebuild", what)
     })
+}
+
+/// Tells that streams share a placement handle, so that nothing keeps them apart.
+fn shared_handles(run: &ArrayResult) -> Option<RunFinding> {
+    for device in &run.devices {
+        let Some(streams) = &device.streams else { continue };
+        let written: Vec<_> = streams.iter().filter(|own| own.pages_written > 0).collect();
+        let shares = |own: &&&StreamResult| written.iter().filter(|other| other.handle == own.handle).count() > 1;
+        let sharing: Vec<_> = written.iter().filter(shares).map(|own| own.stream.as_ref()).collect();
+        if !sharing.is_empty() {
+            let (names, device) = (sharing.join(", "), &device.device);
+            let what = format!(
+                "{} streams were written to device {device}, and {names} share placement handles, so that nothing keeps them apart",
+                written.len()
+            );
+            return Some(
+                RunFinding::note("shared-handles", what)
+                    .mended_by(format!("--ssd.placement-handles {}", written.len() + 1)),
+            );
+        }
+    }
+    None
 }
 
 /// That work was left for after the run.

@@ -603,6 +603,11 @@ impl ArrayRun {
                 .clone()
                 .map(|dev| self.executor.device(dev).as_ssd().map(|ssd| WearClass::of(|| ssd.erases())))
                 .collect(),
+            placed: devices
+                .clone()
+                .map(|dev| self.executor.device(dev).as_ssd().filter(|ssd| ssd.has_placement()))
+                .map(|ssd| ssd.map(|ssd| ssd.streams().collect()))
+                .collect(),
             parallelism: devices.map(|dev| self.executor.device(dev).parallelism()).collect(),
             open_rows: self.executor.controller().array().open_rows() as u64,
         }

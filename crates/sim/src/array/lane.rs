@@ -1,7 +1,7 @@
 //! A device with what is under way on it: which steps wait for which command, and how long the
 //! queue is.
 
-use destage_plan::{Issue, Nanos};
+use destage_plan::{Issue, Nanos, PlacementStream};
 
 use super::collections::CollectionNotice;
 use super::counters::counters;
@@ -48,6 +48,8 @@ pub(super) struct AskedStep {
     pub(super) op: DeviceOp,
     pub(super) first: u64,
     pub(super) pages: u32,
+    /// Stream of what it writes.
+    pub(super) stream: PlacementStream,
 }
 
 /// A command of which the device does not know yet.
@@ -56,6 +58,8 @@ struct PluggedCommand {
     op: DeviceOp,
     first: u64,
     pages: u32,
+    /// Stream of what it writes, if the device heeds it.
+    stream: PlacementStream,
     head: u32,
     tail: u32,
 }
@@ -64,6 +68,8 @@ struct PluggedCommand {
 pub(super) struct DeviceLane {
     device: VirtualDevice,
     alive: bool,
+    /// Tells that the device heeds the streams of writes.
+    heeds_streams: bool,
     waiting: Vec<WaitingStep>,
     free: Vec<u32>,
     plugged: Vec<PluggedCommand>,
@@ -82,6 +88,7 @@ pub(super) struct DeviceLane {
 impl DeviceLane {
     pub(super) fn new(device: VirtualDevice) -> Self {
         Self {
+            heeds_streams: device.heeds_streams(),
             device,
             alive: true,
             waiting: Vec::new(),
@@ -152,7 +159,11 @@ impl DeviceLane {
     /// Takes a step. The device hears of it with [`unplug`](Self::unplug): until then it is joined
     /// with a neighbour as long as both together have at most `merge` pages.
     pub(super) fn take(&mut self, now: Nanos, asked: AskedStep, merge: u32) {
-        let AskedStep { issue, order, mut op, first, pages } = asked;
+        let AskedStep { issue, order, mut op, first, pages, mut stream } = asked;
+        if !self.heeds_streams {
+            // It makes no difference, and so does not keep neighbours apart.
+            stream = PlacementStream::Unlabelled;
+        }
         if op == DeviceOp::WriteFua && !self.device.has_cache() {
             // It makes no difference, and so does not keep neighbours apart.
             op = DeviceOp::Write;
@@ -167,7 +178,7 @@ impl DeviceLane {
         };
         if let Some(last) = self.plugged.last_mut()
             && !matches!(op, DeviceOp::Flush | DeviceOp::Collect(_))
-            && last.op == op
+            && (last.op, last.stream) == (op, stream)
             && last.first + u64::from(last.pages) == first
             && last.pages.saturating_add(pages) <= merge
         {
@@ -175,7 +186,7 @@ impl DeviceLane {
             last.tail = place;
             last.pages += pages;
         } else {
-            self.plugged.push(PluggedCommand { op, first, pages, head: place, tail: place });
+            self.plugged.push(PluggedCommand { op, first, pages, stream, head: place, tail: place });
         }
     }
 
@@ -190,7 +201,8 @@ impl DeviceLane {
     fn hand_over(&mut self, now: Nanos) {
         self.advance(now);
         for plugged in self.plugged.drain(..) {
-            self.device.submit(now, plugged.op, plugged.first, plugged.pages, plugged.head);
+            let PluggedCommand { op, first, pages, stream, head, .. } = plugged;
+            self.device.submit_placed(now, op, first, pages, stream, head);
             self.outstanding += 1;
         }
         self.most_outstanding = self.most_outstanding.max(self.outstanding);
@@ -272,6 +284,7 @@ impl DeviceLane {
     /// Another device stands here.
     pub(super) fn replace(&mut self, device: VirtualDevice) {
         self.retired = self.retired.plus(&self.device.counts());
+        self.heeds_streams = device.heeds_streams();
         self.device = device;
         self.alive = true;
     }

@@ -26,6 +26,7 @@ mod request_log;
 mod result;
 mod serial;
 mod setup;
+mod streams;
 mod times;
 mod wear;
 
@@ -46,5 +47,6 @@ pub use result::{
     SeriesPoint, StepCounts,
 };
 pub use setup::{ArrayService, ArraySetup, DeviceSetup, SetupError};
+pub use streams::{StreamResult, StreamWork};
 pub use times::StepTimes;
 pub use wear::CacheWear;

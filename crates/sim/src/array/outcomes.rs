@@ -12,6 +12,7 @@ use super::lane::DeviceCounters;
 use super::overlap::CollectionOverlap;
 use super::result::{ArrayTraffic, CacheMoment, HostCounters, NvramTraffic, StepCounts};
 use crate::measure::{LatencyHistogram, PerVolume, SaturationCause, TimeSeries, WearClass};
+use crate::ssd::PlacedStream;
 
 /// What a run counted up to a moment.
 #[derive(Clone)]
@@ -67,6 +68,8 @@ pub(super) struct ArrayOutcomes {
     pub(super) parallelism: Vec<u32>,
     /// Of the SSDs.
     pub(super) wear: Vec<Option<Vec<WearClass>>>,
+    /// Of the SSDs that keep streams of writes apart.
+    pub(super) placed: Vec<Option<Vec<PlacedStream>>>,
     pub(super) open_rows: u64,
 }
 

@@ -12,6 +12,7 @@ use super::result::{
     DeviceResult, FailureResult, HostResponseClass, HostResponses, SeriesOverTime, SeriesPoint,
 };
 use super::setup::{DeviceSetup, SetupError};
+use super::streams::StreamResult;
 use super::wear::CacheWear;
 use crate::experiment::PassEnd;
 use crate::measure::{
@@ -157,6 +158,7 @@ impl ArrayExperiment {
                 mean_residence: ratio(counters.residence_time, counters.commands),
                 disk: is_disk.then_some(model.disk).into(),
                 flash: is_ssd.then_some(model.flash).into(),
+                streams: outcomes.placed[index].as_ref().map(|placed| StreamResult::all(&model.streams, placed)),
                 wear: outcomes.wear[index].clone(),
             }
         });

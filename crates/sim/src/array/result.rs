@@ -15,6 +15,7 @@ use super::debt::ParityDebt;
 use super::device::{DiskResult, FlashResult};
 use super::lane::DeviceCounters;
 use super::overlap::OverlapResult;
+use super::streams::StreamResult;
 use super::wear::CacheWear;
 use crate::measure::{
     FieldDoc, LatencySummary, ParamValue, ResultVersion, RunContext, SaturationCause, SeriesBin, VolumeResult,
@@ -270,6 +271,7 @@ record! {
         mean_residence: Option<f64> ["ns"] "residence_time / commands",
         disk: DiskResult => "what a disk did",
         flash: FlashResult => "what an SSD did",
+        streams: Option<Vec<StreamResult>> ["-"] "what an SSD wrote by stream; null unless ssd.placement = streams" = StreamResult,
         wear: Option<Vec<WearClass>> ["-"] "blocks by erases since the start, warm-up included, in at most 128 classes that are not empty; null if it is not an SSD" = WearClass,
     }
 }

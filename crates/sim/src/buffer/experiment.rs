@@ -564,6 +564,9 @@ impl DeviceConfig {
             Self::Ssd(config, _) if built.chooses_channels && config.modern.is_some() => {
                 "chooses the channel of each page, and a modern drive chooses the die itself: set ssd.model = classic"
             }
+            Self::Ssd(config, _) if config.modern.as_ref().is_some_and(|modern| modern.placement.is_some()) => {
+                "labels no writes, so that ssd.placement = streams keeps nothing apart: set ssd.placement = off"
+            }
             Self::Ssd(config, _) if built.chooses_channels && config.allocation == PageAllocation::Static => {
                 "chooses the channel of each page, and this SSD places pages by their address: set ssd.allocation = channels"
             }

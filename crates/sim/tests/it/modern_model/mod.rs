@@ -2,6 +2,7 @@
 //! against the specification's worked examples (`examples.rs`).
 
 mod examples;
+mod labels;
 mod laws;
 mod naive;
 mod placement;
