@@ -1,7 +1,7 @@
 //! The settings of `destage sim --array`, and the experiment they describe.
 
 use destage_cache::{HostCacheSpec, host_caches, host_caches_of};
-use destage_sim::array::{ArrayExperiment, ArrayHost, DeviceSetup, SetupError};
+use destage_sim::array::{ArrayExperiment, ArrayHost, DeviceSetup, DriveCacheSetup, SetupError};
 use destage_sim::experiment::{DeviceCapacity, TraceReplay};
 use destage_sim::ssd::StartState;
 
@@ -13,6 +13,7 @@ use crate::keys::host::{DRAIN, HOST, MAX_BACKLOG, PER_VOLUME, speed};
 use crate::keys::raid::service;
 use crate::keys::requests::SimulatedRequests;
 use crate::keys::ssd::{LBA_OVERFLOW, START, array_capacity, fits};
+use crate::keys::ssd_placement::keeps_streams;
 use crate::keys::trace::{LENIENT, OPS, VOLUMES, WORKLOAD};
 use crate::keys::{SIM, delta};
 use crate::values::positive;
@@ -38,6 +39,18 @@ fn cache_device(settings: &ScenarioSettings, member: &str, kind: &str, bytes: u6
         }
     }
     Ok(made)
+}
+
+/// Reads the volatile write cache of members of a kind, if they have one: its pages reach the medium without labels.
+fn member_cache(settings: &ScenarioSettings, page: u64, member: &str) -> Result<Option<DriveCacheSetup>> {
+    let cache = drive_cache(settings, page)?;
+    if cache.is_some() && member == "ssd" && keeps_streams(settings)? {
+        return Err(ScenarioError::new(
+            "'drive.cache' writes pages of all streams together, and ssd.placement = streams keeps them apart; leave one of \
+             them out",
+        ));
+    }
+    Ok(cache)
 }
 
 /// Whether an array of such members is to fit the trace.
@@ -124,7 +137,7 @@ pub(crate) fn experiment(settings: &ScenarioSettings, requests: &SimulatedReques
         policies,
         caches: caches.clone().unwrap_or_default(),
         member: array_device(settings, member)?,
-        drive_cache: drive_cache(settings, page)?,
+        drive_cache: member_cache(settings, page, member)?,
         cache_device: cache_device(settings, member, cache_kind, cached)?,
         cache_endurance: CACHE_ENDURANCE.optional(settings)?,
         deltas: delta::LENGTH.get(settings)?,

@@ -14,6 +14,7 @@ pub(crate) mod raid;
 pub(crate) mod requests;
 pub mod ssd;
 mod ssd_modern;
+pub(crate) mod ssd_placement;
 pub mod trace;
 
 use crate::key::{count, joined};
@@ -22,7 +23,7 @@ use crate::{ScenarioError, SettingKey};
 type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// Lists the owners' tables in the order of the help.
-const TABLES: [&[SettingKey]; 17] = [
+const TABLES: [&[SettingKey]; 18] = [
     trace::KEYS,
     cache::KEYS,
     device::KEYS,
@@ -34,6 +35,7 @@ const TABLES: [&[SettingKey]; 17] = [
     output::KEYS,
     ssd::KEYS,
     ssd_modern::KEYS,
+    ssd_placement::KEYS,
     disk::KEYS,
     fixed::KEYS,
     delta::KEYS,

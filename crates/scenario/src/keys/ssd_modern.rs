@@ -3,12 +3,12 @@
 use destage_plan::{Nanos, PageGeometry};
 use destage_sim::ssd::{MODERN_DRIVES, ModernConfig, ModernDesign, SsdConfig, VictimPolicy, presets};
 
-use super::Result;
 use super::ssd::{
     ALLOCATION, BACKGROUND, BLOCKS_PER_PLANE, COLLECTION_BATCH, COLLECTION_WRITE_POINT, COPY_BACK, ELEMENTS, ENDURANCE,
     ERASE, FTL, IDLE_FIRST, KEPT_BLOCKS, LOG_BLOCKS, MIN_FREE, PARALLEL_UNITS, PLANES, PRESET, PROGRAM, QUEUE_DEPTH,
     READ, RESERVE, STRIDE, SUMMARY_PAGE, TRANSFER,
 };
+use super::{Result, ssd_placement};
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{decimal_text, thousandths, time_text, word};
@@ -243,7 +243,8 @@ pub(super) fn chosen(settings: &ScenarioSettings) -> Result<SsdModel> {
             )));
         }
         SsdModel::Classic => {
-            if let Some(key) = KEYS.iter().find(|key| key.name != MODEL.name() && settings.is_given(key)) {
+            let of_modern = KEYS.iter().chain(ssd_placement::KEYS).filter(|key| key.name != MODEL.name());
+            if let Some(key) = of_modern.into_iter().find(|key| settings.is_given(key)) {
                 return Err(ScenarioError::new(format_args!(
                     "'{}' has no meaning with ssd.model = classic; leave it out, or set ssd.model = modern",
                     key.name
@@ -310,6 +311,7 @@ pub(super) fn ssd(settings: &ScenarioSettings, geometry: PageGeometry) -> Result
     modern.command_rate = COMMAND_RATE.get_or(settings, modern.command_rate)?;
     modern.link_rate = LINK.get_or(settings, modern.link_rate)?;
     modern.victim = GC.get_or(settings, modern.victim)?;
+    modern.placement = ssd_placement::placement(settings)?;
     c.modern = Some(modern);
     Ok(config)
 }
@@ -344,6 +346,7 @@ pub(super) fn followed(config: &SsdConfig, modern: &ModernConfig) -> Vec<(&'stat
         (FREE_TARGET.name(), modern.free_target.to_string()),
         (PACE_GAIN.name(), decimal_text(modern.pace_gain_milli, 1000)),
     ];
+    values.extend(ssd_placement::followed(modern));
     values.extend(modern.word_lines.map(|word_lines| (WORD_LINES.name(), word_lines.to_string())));
     values
 }

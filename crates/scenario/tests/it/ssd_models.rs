@@ -4,9 +4,10 @@ use std::fs;
 
 use destage_plan::Nanos;
 use destage_scenario::sim::{SIM, experiment, requests};
-use destage_scenario::{ScenarioSettings, scenario};
+use destage_scenario::{DescribedSimulation, ScenarioSettings, scenario, simulation};
+use destage_sim::array::DeviceSetup;
 use destage_sim::buffer::DeviceConfig;
-use destage_sim::ssd::{CollectionPoint, SsdConfig, VictimPolicy};
+use destage_sim::ssd::{CollectionPoint, HandleIsolation, PlacementConfig, SsdConfig, VictimPolicy};
 
 /// Returns the settings of a run over a small trace, and these.
 fn settings(trace: &str, given: &[(&str, &str)]) -> ScenarioSettings {
@@ -99,6 +100,8 @@ fn settings_of_the_other_model_are_refused() {
         let message = refused(&[PM9A3, (key, "1us")]);
         assert!(message.contains(&format!("'{key}' has no meaning with ssd.model = classic")), "{message}");
     }
+    let message = refused(&[PM9A3, ("ssd.placement", "streams")]);
+    assert!(message.contains("'ssd.placement' has no meaning with ssd.model = classic"), "{message}");
     let message = refused(&[("ssd.gc", "greedy")]);
     assert!(message.contains("leave it out, or set ssd.model = modern"), "{message}");
     for (key, value) in
@@ -126,6 +129,10 @@ fn what_cannot_work_says_what_to_change() {
         (&[("ssd.planes", "17")], "ssd.planes = 17 is not between 1 and 16"),
         (&[("ssd.reserve", "0%")], "raise ssd.reserve or ssd.free-target"),
         (&[("ssd.command-rate", "0")], "none, or a number of at least 1"),
+        (&[("ssd.placement", "streams")], "labels no writes, so that ssd.placement = streams keeps nothing apart"),
+        (&[("ssd.placement-handles", "4")], "has no meaning with ssd.placement = off"),
+        (&[("ssd.placement", "streams"), ("ssd.placement-handles", "0")], "is not between 1 and 128"),
+        (&[("ssd.placement", "on")], "off, streams"),
         (&[("ssd.suspend", "2s")], "ssd.suspend (in ns) = 2000000000 is not between 0 and 1000000000"),
         (&[("page", "32KiB")], "ssd.page (in bytes, with ssd.model = modern) = 32768 is not between 512 and 16384"),
     ] {
@@ -136,4 +143,42 @@ fn what_cannot_work_says_what_to_change() {
         let message = refused(&[("policy", policy)]);
         assert!(message.contains("set ssd.model = classic"), "{policy}: {message}");
     }
+}
+
+/// Returns the members of an array that these settings describe, or why there is none.
+fn members(given: &[(&str, &str)]) -> Result<SsdConfig, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace.csv");
+    fs::write(&trace, "0,W,0,8\n1,R,0,8\n").expect("a trace");
+    let mut settings = ScenarioSettings::new(SIM);
+    let base = [("trace", trace.to_str().expect("a name in UTF-8")), ("format", "rq-csv"), ("array", "raid5:5")];
+    for (name, value) in base.iter().chain(&[("device", "ssd"), ("policy", "none"), PM9A3]).chain(given) {
+        settings.flag(name, vec![(*value).to_owned()]).expect("a setting");
+    }
+    let requests = requests(&settings).expect("requests");
+    let described = simulation(&settings, &requests).map_err(|error| error.to_string())?;
+    scenario(&settings).map_err(|error| error.to_string())?;
+    match described {
+        DescribedSimulation::Array(array) => match array.member {
+            DeviceSetup::Ssd { config, .. } => Ok(config),
+            other => panic!("{other:?}"),
+        },
+        DescribedSimulation::Buffers(_) => panic!("an array"),
+    }
+}
+
+#[test]
+fn members_keep_streams_apart() {
+    let streams = ("ssd.placement", "streams");
+    let placement = |given: &[(&str, &str)]| members(given).expect("members").modern.expect("modern").placement;
+    assert_eq!(placement(&[MODERN]), None);
+    assert_eq!(placement(&[MODERN, streams]), Some(PlacementConfig::default()));
+    let given = [MODERN, streams, ("ssd.placement-handles", "3"), ("ssd.placement-isolation", "persistently")];
+    let expected = PlacementConfig { handles: 3, isolation: HandleIsolation::Persistently };
+    assert_eq!(placement(&given), Some(expected));
+    let refused = |given: &[(&str, &str)]| members(given).expect_err("a refusal");
+    let message = refused(&[MODERN, streams, ("drive.cache", "1MiB")]);
+    assert!(message.contains("'drive.cache' writes pages of all streams together"), "{message}");
+    let message = refused(&[streams]);
+    assert!(message.contains("'ssd.placement' has no meaning with ssd.model = classic"), "{message}");
 }
