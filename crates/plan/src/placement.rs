@@ -1,6 +1,6 @@
 //! Streams of writes: which writes to a device are alike in how long their pages live.
 
-/// Names the stream of a write to a device, which a device with NVMe's Flexible Data Placement (TP4146) keeps apart from others
+/// Names the stream of a write to a device, which a device with `NVMe`'s Flexible Data Placement (TP4146) keeps apart from others
 /// by the placement identifier of the write command. Executors without such a device ignore it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]

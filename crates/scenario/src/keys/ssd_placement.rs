@@ -3,7 +3,6 @@
 use destage_sim::ssd::{HandleIsolation, ModernConfig, PlacementConfig};
 
 use super::Result;
-use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::word;
 use crate::{AppliesTo, ScenarioError, ScenarioSettings, TypedSetting};
@@ -30,13 +29,13 @@ declare_settings! {
          data, parity) has a placement handle of its own",
         mode,
     );
-    pub(crate) const HANDLES: TypedSetting<u32> = TypedSetting::one(
+    pub(crate) const HANDLES: TypedSetting<u8> = TypedSetting::one(
         "ssd.placement-handles",
         "N",
         "",
         AppliesTo::Ssd,
         "With ssd.placement = streams: placement handles; streams beyond them share them in turn [default: 8]",
-        q::count32,
+        handles,
     );
     pub(crate) const ISOLATION: TypedSetting<HandleIsolation> = TypedSetting::one(
         "ssd.placement-isolation",
@@ -51,6 +50,11 @@ declare_settings! {
 
 fn mode(text: &str) -> std::result::Result<PlacementMode, String> {
     word(text, &[("off", PlacementMode::Off), ("streams", PlacementMode::Streams)])
+}
+
+fn handles(text: &str) -> std::result::Result<u8, String> {
+    let most = PlacementConfig::MOST_HANDLES;
+    text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| format!("a number between 1 and {most}"))
 }
 
 fn isolation(text: &str) -> std::result::Result<HandleIsolation, String> {

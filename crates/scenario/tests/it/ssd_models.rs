@@ -131,7 +131,7 @@ fn what_cannot_work_says_what_to_change() {
         (&[("ssd.command-rate", "0")], "none, or a number of at least 1"),
         (&[("ssd.placement", "streams")], "labels no writes, so that ssd.placement = streams keeps nothing apart"),
         (&[("ssd.placement-handles", "4")], "has no meaning with ssd.placement = off"),
-        (&[("ssd.placement", "streams"), ("ssd.placement-handles", "0")], "is not between 1 and 128"),
+        (&[("ssd.placement", "streams"), ("ssd.placement-handles", "0")], "a number between 1 and 128"),
         (&[("ssd.placement", "on")], "off, streams"),
         (&[("ssd.suspend", "2s")], "ssd.suspend (in ns) = 2000000000 is not between 0 and 1000000000"),
         (&[("page", "32KiB")], "ssd.page (in bytes, with ssd.model = modern) = 32768 is not between 512 and 16384"),

@@ -1,4 +1,4 @@
-//! Places what hosts write by stream, as NVMe's Flexible Data Placement does (TP4146): a write names a placement handle, which
+//! Places what hosts write by stream, as `NVMe`'s Flexible Data Placement does (TP4146): a write names a placement handle, which
 //! stands for a reclaim unit handle, which has a reclaim unit of its own open. A reclaim unit is a superblock, and a reclaim
 //! unit handle is a write point. There is one reclaim group.
 
@@ -33,18 +33,18 @@ impl HandleIsolation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementConfig {
     /// Placement handles, each with a reclaim unit handle of its own.
-    pub handles: u32,
+    pub handles: u8,
     /// How long these keep their sectors apart.
     pub isolation: HandleIsolation,
 }
 
 impl PlacementConfig {
     /// The most placement handles of a namespace.
-    pub const MOST_HANDLES: u32 = 128;
+    pub const MOST_HANDLES: u8 = 128;
 
     /// Returns the handles that are ever used: one for each stream at most.
     pub(super) fn used(self) -> u32 {
-        self.handles.min(PlacementStream::ALL.len() as u32)
+        u32::from(self.handles).min(PlacementStream::ALL.len() as u32)
     }
 }
 

@@ -27,7 +27,7 @@ fn streams(result: &ArrayResult, device: usize) -> Vec<&str> {
     streams.iter().filter(|own| own.pages_written > 0).map(|own| own.stream.as_ref()).collect()
 }
 
-fn with_cache(policy: &str, handles: u32) -> ArrayExperiment {
+fn with_cache(policy: &str, handles: u8) -> ArrayExperiment {
     let config = placed(192 * 40, handles, HandleIsolation::Initially);
     ArrayExperiment {
         caches: vec![4096 * PAGE],

@@ -11,7 +11,7 @@ use super::examples::{drive, geometry};
 use super::naive::below;
 
 /// Returns a drive of four dies with so many handles; 0: without placement.
-pub(super) fn placed(pages: u64, handles: u32, isolation: HandleIsolation) -> SsdConfig {
+pub(super) fn placed(pages: u64, handles: u8, isolation: HandleIsolation) -> SsdConfig {
     let mut config = drive(4, 2, pages);
     let placement = (handles > 0).then_some(PlacementConfig { handles, isolation });
     config.modern.as_mut().expect("modern").placement = placement;
