@@ -155,6 +155,11 @@ pub trait DeviceView {
     fn free_blocks(&self, element: Element) -> u32;
     /// Free blocks at or below which an element collects.
     fn low_watermark(&self) -> u32;
+    /// Returns true if a buffer may choose the channel through which a page without a
+    /// [`destination`](Self::destination) is programmed.
+    fn takes_channels(&self) -> bool {
+        true
+    }
 }
 
 impl<T: DeviceView + ?Sized> DeviceView for &T {
@@ -175,6 +180,9 @@ impl<T: DeviceView + ?Sized> DeviceView for &T {
     }
     fn low_watermark(&self) -> u32 {
         (**self).low_watermark()
+    }
+    fn takes_channels(&self) -> bool {
+        (**self).takes_channels()
     }
 }
 

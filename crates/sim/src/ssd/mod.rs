@@ -501,6 +501,10 @@ impl DeviceView for Ssd {
         }
     }
 
+    fn takes_channels(&self) -> bool {
+        self.modern().is_none()
+    }
+
     fn low_watermark(&self) -> u32 {
         let shape = self.shape();
         shape.pool_low * shape.pools

@@ -32,7 +32,8 @@
 //!
 //! Where each page can be programmed on any element ([`DeviceView::destination`] is `None`) a dirty
 //! page has no place to avoid. Clean pages, and pages read for padding, go by where they are, and
-//! pages leave through the elements that are not avoided, in turn, unless the policy inside chose.
+//! pages leave through the elements that are not avoided, in turn, unless the policy inside chose
+//! or the device chooses for itself ([`DeviceView::takes_channels`]).
 //! If all are avoided nothing can leave. What is dirty is then not deferred, and takes no part in
 //! `gcar_max_share`.
 //!

@@ -291,6 +291,9 @@ impl GcarState {
         if std::mem::take(&mut self.exhausted) && self.all_gc == AllGc::Wait {
             out.after_collection(from);
         }
+        if !device.takes_channels() {
+            return;
+        }
         let written = out.groups_from(from).find(|(group, _)| group.kind != EvictionKind::Drop);
         if written.is_none_or(|(_, pages)| device.destination(pages[0]).is_some()) {
             return;
