@@ -8,8 +8,8 @@ use super::placement::{HandleIsolation, PlacementConfig, write_points};
 
 /// Counts the bytes of a flash page, the unit of sensing.
 pub(super) const FLASH_PAGE_BYTES: u64 = 16 << 10;
-/// Counts the flash pages of a word line of one plane (TLC), which are programmed at once.
-const FLASH_PAGES_PER_WORD_LINE: u32 = 3;
+/// Limits the flash pages of a word line of one plane, one for each bit of a cell.
+const MOST_PAGES_PER_WORD_LINE: u32 = 5;
 /// Counts the word lines of the block whose erase takes [`SsdConfig::erase`]; other blocks take their share of it.
 const WORD_LINES_OF_ERASE: u64 = 400;
 /// Limits the word lines that a block gets unless told otherwise.
@@ -70,6 +70,8 @@ impl std::fmt::Display for VictimPolicy {
 pub struct ModernConfig {
     /// Pages that hosts can address, rounded down to whole logical blocks.
     pub exported_pages: u64,
+    /// Flash pages of a word line of one plane, which are programmed at once: the bits of a cell (3 for TLC, 4 for QLC).
+    pub pages_per_word_line: u32,
     /// Word lines of a block; `None` for as many as leave some 256 superblocks.
     pub word_lines: Option<u32>,
     /// From the arrival of a read until a program or an erase has been suspended for it.
@@ -109,6 +111,7 @@ impl Default for ModernConfig {
     fn default() -> Self {
         Self {
             exported_pages: 0,
+            pages_per_word_line: 3,
             word_lines: None,
             suspend: Nanos(60_000),
             bypass: 16,
@@ -176,6 +179,7 @@ impl ModernConfig {
         range("endurance", ssd.endurance.into(), 1, u32::MAX.into())?;
         range("queue-depth", ssd.queue_depth.unwrap_or(1).into(), 1, 65_536)?;
         range("transfer (in ps/B)", ssd.transfer_ps_per_byte, 0, 1_000_000)?;
+        range("pages-per-word-line", self.pages_per_word_line.into(), 1, MOST_PAGES_PER_WORD_LINE.into())?;
         range("word-lines", self.word_lines.unwrap_or(1).into(), 1, MAX_WORD_LINES)?;
         range("slice", self.slice_reads.into(), 1, 1 << 16)?;
         range("write-slots", self.write_slots.into(), 1, 65_536)?;
@@ -234,9 +238,9 @@ impl ModernGeometry {
             return Err(SsdGeometryError::NothingExported);
         }
         let q = (FLASH_PAGE_BYTES / page.page_bytes()) as u32;
-        let unit = FLASH_PAGES_PER_WORD_LINE * ssd.planes * q;
+        let unit = c.pages_per_word_line * ssd.planes * q;
         let row = u64::from(ssd.elements) * u64::from(unit);
-        let unit_reads = FLASH_PAGES_PER_WORD_LINE * ssd.planes.div_ceil(2);
+        let unit_reads = c.pages_per_word_line * ssd.planes.div_ceil(2);
         let slice_word_lines = (c.slice_reads / unit_reads).max(1);
         let usual = (sectors / (USUAL_SUPERBLOCKS * row)).min(MOST_WORD_LINES).max(slice_word_lines.into());
         let word_lines = c.word_lines.map_or(usual.min(MAX_WORD_LINES), u64::from);
@@ -304,10 +308,11 @@ impl ModernGeometry {
         let per_block = u64::from(page.pages_per_block());
         let q = (FLASH_PAGE_BYTES / page.page_bytes()).max(1);
         let planes = u64::from(ssd.planes);
-        let reads = u64::from(FLASH_PAGES_PER_WORD_LINE) * planes.div_ceil(2).max(1);
+        let pages_per_word_line = u64::from(c.pages_per_word_line.max(1));
+        let reads = pages_per_word_line.saturating_mul(planes.div_ceil(2).max(1));
         let word_lines = c.word_lines.map_or_else(|| (u64::from(c.slice_reads) / reads).max(1), u64::from);
         // Settings are not checked yet: what is out of all proportion is refused when they are.
-        let factors = [ssd.elements.into(), FLASH_PAGES_PER_WORD_LINE.into(), planes, q, word_lines];
+        let factors = [ssd.elements.into(), pages_per_word_line, planes, q, word_lines];
         let superblock = factors.into_iter().fold(1, u64::saturating_mul);
         let filled = LEAST_SUPERBLOCKS.saturating_sub(c.free_target.into()).saturating_mul(superblock);
         let exported = filled.saturating_mul(u64::from(10_000 - ssd.reserve_bp.min(10_000))) / 10_000;

@@ -44,10 +44,11 @@ fn random_drive(random: &mut Xoshiro256PlusPlus) -> (SsdConfig, PageGeometry) {
     let per_block = one_of(random, &[1, 4, 16]);
     let page = PageGeometry::new(bytes, per_block).expect("a geometry");
     let (elements, planes): (u32, u32) = (one_of(random, &[1, 2, 3, 5]), one_of(random, &[1, 2, 2, 3, 4]));
-    let unit = 3 * u64::from(planes) * (16_384 / bytes);
+    let pages_per_word_line: u32 = one_of(random, &[3, 3, 3, 1, 2, 4]);
+    let unit = u64::from(pages_per_word_line * planes) * (16_384 / bytes);
     let word_lines = one_of(random, &[None, Some(1), Some(2), Some(3), Some(5)]);
     let slice_reads = one_of(random, &[1, 3, 6, 7, 12, 40]);
-    let g = u64::from(slice_reads / (3 * planes.div_ceil(2))).max(1);
+    let g = u64::from(slice_reads / (pages_per_word_line * planes.div_ceil(2))).max(1);
     let superblock = u64::from(elements) * unit * word_lines.map_or(g, u64::from);
     let held = one_of(random, &[0, 0, 0, 1, 7, unit + 3]);
     let (collection_write_point, placement) = random_placement(random);
@@ -66,7 +67,8 @@ fn random_drive(random: &mut Xoshiro256PlusPlus) -> (SsdConfig, PageGeometry) {
     );
     let time = |random: &mut Xoshiro256PlusPlus, most: u64| Nanos(1 + below(random, most));
     let modern = ModernConfig {
-        exported_pages: superblock * (6 + below(random, 20)) + below(random, superblock),
+        exported_pages: superblock * (6 + below(random, 10)) + below(random, superblock),
+        pages_per_word_line,
         word_lines,
         suspend: time(random, 90_000),
         bypass: one_of(random, &[0, 1, 2, 3, 16]),

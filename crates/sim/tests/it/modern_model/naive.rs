@@ -142,8 +142,9 @@ impl NaiveDrive {
         let modern = config.modern.as_ref().expect("modern");
         let bytes = page.page_bytes();
         let (n, planes, q) = (config.elements as usize, config.planes as usize, (16_384 / bytes) as usize);
-        let unit = 3 * planes * q;
-        let g = (modern.slice_reads as usize / (3 * planes.div_ceil(2))).max(1);
+        let pages = modern.pages_per_word_line as usize;
+        let unit = pages * planes * q;
+        let g = (modern.slice_reads as usize / (pages * planes.div_ceil(2))).max(1);
         let pages = modern.exported_pages / u64::from(page.pages_per_block()) * u64::from(page.pages_per_block());
         let usual = (pages as usize / (256 * n * unit)).clamp(g, 400.max(g));
         let word_lines = modern.word_lines.map_or(usual, |w| w as usize);
