@@ -62,7 +62,7 @@ pub fn of_setting(key: &SettingKey, arg: Arg) -> Arg {
         name if name == POLICY.name() => policy(arg),
         name if name == WORKLOAD.name() => self::workload(arg),
         name if name == FORMAT.name() => format(arg),
-        name if name == PRESET.name() => suggesting(arg, |_| names(destage_sim::ssd::presets()), ""),
+        name if name == PRESET.name() => suggesting(arg, |_| ssd_presets(), ""),
         name if name == PROFILE.name() => suggesting(arg, |_| names(destage_sim::disk::PRESETS.iter().copied()), ""),
         _ if key.value == "DIR" => arg.value_parser(path()).value_hint(ValueHint::DirPath),
         _ if key.takes == ValueCount::File || key.value == "FILE" => {
@@ -118,6 +118,17 @@ pub fn documented(arg: Arg) -> Arg {
         names
     };
     suggesting(arg, all, "")
+}
+
+/// Lists the presets of SSDs of both models, each once.
+fn ssd_presets() -> Vec<String> {
+    let mut all = names(destage_sim::ssd::presets());
+    for drive in destage_sim::ssd::MODERN_DRIVES {
+        if !all.iter().any(|name| name == drive.name) {
+            all.push(drive.name.to_owned());
+        }
+    }
+    all
 }
 
 fn names<T>(presets: impl Iterator<Item = (&'static str, T)>) -> Vec<String> {

@@ -149,7 +149,8 @@ pub(crate) fn compare(step: StepListener) -> Result<String, EvidenceError> {
 
 /// destage's result on `rw80` over LAWC's geometry with these settings.
 fn rw80(settings: &[(&str, &str)]) -> Result<RunResult, EvidenceError> {
-    let mut pairs = vec![pair("policy", "none"), pair("cache", PAGE), pair("device", "ssd")];
+    let mut pairs =
+        vec![pair("policy", "none"), pair("cache", PAGE), pair("device", "ssd"), pair("ssd.model", "classic")];
     pairs.extend(settings.iter().map(|&(key, value)| (key, value.to_owned())));
     let mut open = || -> Result<Box<dyn TraceSource>, TraceError> { Ok(Box::new(Rw80::new())) };
     Ok(run("rw80", &pairs, &mut open)?.remove(0))

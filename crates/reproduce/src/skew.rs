@@ -66,6 +66,7 @@ fn measured(effort: SkewEffort, collector: &SkewCollector, footprint: &str) -> R
             pair("cache", PAGE),
             pair("pages-per-block", PAGES_PER_BLOCK),
             pair("device", "ssd"),
+            pair("ssd.model", "classic"),
             pair("host", "closed:1"),
             pair("start", "full"),
             pair("warmup", writes),

@@ -13,11 +13,12 @@ use crate::keys::host::{DRAIN, HOST, MAX_BACKLOG, PER_VOLUME, speed};
 use crate::keys::raid::service;
 use crate::keys::requests::SimulatedRequests;
 use crate::keys::ssd::{LBA_OVERFLOW, START, array_capacity, fits};
+use crate::keys::ssd_model::with_implied;
 use crate::keys::ssd_placement::keeps_streams;
 use crate::keys::trace::{LENIENT, OPS, VOLUMES, WORKLOAD};
 use crate::keys::{SIM, delta};
 use crate::values::positive;
-use crate::{AppliesTo, RecordedPlace, ScenarioError, ScenarioSettings};
+use crate::{AppliesTo, RecordedPlace, ScenarioError, ScenarioSettings, SettingKey};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -80,11 +81,20 @@ fn check_keys(settings: &ScenarioSettings, kinds: &[&str]) -> Result<()> {
 
 /// The settings that say what was simulated, but for those that results carry under a name of their
 /// own.
-fn settings_for_results(settings: &ScenarioSettings, kinds: &[&str], makes_deltas: bool) -> Vec<(String, String)> {
-    settings.in_force_of(|key| {
+fn settings_for_results(
+    settings: &ScenarioSettings,
+    kinds: &[&str],
+    makes_deltas: bool,
+) -> Result<Vec<(String, String)>> {
+    let is_recorded = |key: &SettingKey| {
         matches!(key.recorded, RecordedPlace::Settings | RecordedPlace::BufferField)
             && key.applies_to.array_of(kinds, makes_deltas)
             && (key.name != LENIENT.name() || !WORKLOAD.is_given(settings))
+    };
+    Ok(if kinds.contains(&"ssd") {
+        with_implied(settings)?.in_force_of(is_recorded)
+    } else {
+        settings.in_force_of(is_recorded)
     })
 }
 
@@ -152,7 +162,7 @@ pub(crate) fn experiment(settings: &ScenarioSettings, requests: &SimulatedReques
             volumes: VOLUMES.get(settings)?,
             speed,
             limit: requests.limit(settings)?,
-            settings: settings_for_results(settings, &used, deltas),
+            settings: settings_for_results(settings, &used, deltas)?,
             ..TraceReplay::whole(requests.name(), geometry)
         },
         host: ArrayHost {

@@ -5,6 +5,7 @@
 //! file and line; [`sim`], [`synth`] and [`workload`] say which keys there are and what they mean.
 
 mod array;
+mod device_name;
 mod error;
 mod key;
 pub mod keys;
@@ -21,6 +22,7 @@ mod values;
 pub mod workload;
 
 pub use destage_plan::{path_text, quantity};
+pub use device_name::device_name;
 pub use error::ScenarioError;
 pub use key::{AppliesTo, RecordedPlace, SettingKey, ValueCount};
 pub use print::scenario;

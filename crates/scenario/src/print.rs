@@ -10,7 +10,7 @@ use crate::keys::cache::POLICY;
 use crate::keys::device::DEVICE;
 use crate::keys::host::DRAIN;
 use crate::keys::trace::{TRACE, WORKLOAD};
-use crate::keys::{disk, ssd};
+use crate::keys::{disk, ssd, ssd_model};
 use crate::sim::{self, SimulatedRequests};
 use crate::simulation::{self, DescribedSimulation};
 use crate::{ScenarioError, ScenarioSettings, SettingKey, ValueCount, workload};
@@ -46,11 +46,18 @@ pub fn scenario(settings: &ScenarioSettings) -> Result<String> {
     for key in settings.keys().iter().filter(not_given) {
         // Some defaults mean something else once they are given, and some may not be given at all.
         let with = full.with_default(key)?;
+        if described(&with).is_ok_and(|(same, _)| same == wanted) {
+            full = with;
+        }
+    }
+    for (name, value) in ssd_model::implied(settings)? {
+        let mut with = full.clone();
+        with.flag(name, vec![value.clone()])?;
         match described(&with) {
             Ok((same, _)) if same == wanted => full = with,
             // It holds, but given it says how large the SSD is.
-            Ok(_) if key.name == ssd::PRESET.name() => open.push((key.name, key.default.to_owned())),
-            _ => {}
+            Ok(_) => open.push((name, value)),
+            Err(_) => {}
         }
     }
     open.extend(followed(&simulation, settings));

@@ -8,8 +8,9 @@ use crate::keys::cache::{ADMISSION, FLUSH, POLICY, SUBPAGE, TRIM, buffer_policy,
 use crate::keys::device::buffer_device;
 use crate::keys::host::{BUFFER_LATENCY, DRAIN, HOST, MAX_BACKLOG, PER_VOLUME, speed};
 use crate::keys::ssd::{LBA_OVERFLOW, capacity};
+use crate::keys::ssd_model::with_implied;
 use crate::keys::trace::{LENIENT, OPS, VOLUMES, WORKLOAD};
-use crate::{RecordedPlace, ScenarioError, ScenarioSettings};
+use crate::{RecordedPlace, ScenarioError, ScenarioSettings, SettingKey};
 
 pub use crate::keys::SIM;
 pub use crate::keys::output::resources;
@@ -19,11 +20,15 @@ pub use crate::keys::trace::requests;
 type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// The settings that say what was simulated, but for those that results carry under a name of their own.
-fn settings_for_results(settings: &ScenarioSettings, device: &DeviceConfig) -> Vec<(String, String)> {
-    settings.in_force_of(|key| {
+fn settings_for_results(settings: &ScenarioSettings, device: &DeviceConfig) -> Result<Vec<(String, String)>> {
+    let is_recorded = |key: &SettingKey| {
         matches!(key.recorded, RecordedPlace::Settings | RecordedPlace::ArrayField)
             && key.applies_to.buffers_over(device)
             && (key.name != LENIENT.name() || !WORKLOAD.is_given(settings))
+    };
+    Ok(match device {
+        DeviceConfig::Ssd(..) => with_implied(settings)?.in_force_of(is_recorded),
+        DeviceConfig::None | DeviceConfig::Analytic(_) => settings.in_force_of(is_recorded),
     })
 }
 
@@ -42,7 +47,7 @@ pub fn experiment(settings: &ScenarioSettings, requests: &SimulatedRequests) -> 
     if let Some(key) = given().find(|key| !key.applies_to.buffers_over(&device)) {
         return Err(ScenarioError::new(format_args!("'{}' has no meaning for device = {}", key.name, device.word())));
     }
-    let recorded = settings_for_results(settings, &device);
+    let recorded = settings_for_results(settings, &device)?;
     let speed = speed(settings)?;
     let warmup = requests.warmup(settings)?;
     Ok(BufferExperiment {

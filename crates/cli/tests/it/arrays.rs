@@ -69,7 +69,8 @@ fn collect_result(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
 fn over_ssds(array: &str, more: &[&str]) -> Vec<Value> {
     let mut arguments =
         vec!["sim", "--workload", "exchange", "--limit", "4000", "--lba-overflow", "wrap", "--array", array];
-    arguments.extend(["--chunk", "16KiB", "--device", "ssd", "--ssd.elements", "2", "--ssd.planes", "1"]);
+    arguments.extend(["--chunk", "16KiB", "--device", "ssd", "--ssd.model", "classic", "--ssd.elements", "2"]);
+    arguments.extend(["--ssd.planes", "1"]);
     arguments.extend(["--ssd.blocks-per-plane", "64", "--ssd.reserve", "20", "--policy", "none,ggc+none", "--json"]);
     arguments.extend(more);
     // It warns that most requests are wrapped.
@@ -109,7 +110,18 @@ fn tables_tell_what_collections_mean() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("output is UTF-8")
     };
-    let ssd = ["--device", "ssd", "--ssd.elements", "2", "--ssd.planes", "1", "--ssd.blocks-per-plane", "64"];
+    let ssd = [
+        "--device",
+        "ssd",
+        "--ssd.model",
+        "classic",
+        "--ssd.elements",
+        "2",
+        "--ssd.planes",
+        "1",
+        "--ssd.blocks-per-plane",
+        "64",
+    ];
     let told = table(&[&ssd[..], &["--ssd.reserve", "20", "--policy", "none,ggc+none"]].concat());
     let heading = ["deviation", "longest", "delayed %", "collecting", "together", "erases", "moved"];
     let lines: Vec<_> = told.lines().collect();

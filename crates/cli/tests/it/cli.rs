@@ -110,7 +110,13 @@ fn the_schema_names_every_field_and_no_other() {
             vec!["sim", "--trace", text(&trace), "--device", device, "--policy", policy, "--cache", cache, "--json"];
         if device == "ssd" {
             // Small enough to collect.
-            args.extend(["--per-volume", "--ssd.elements=1", "--ssd.planes=1", "--ssd.blocks-per-plane=128"]);
+            args.extend([
+                "--per-volume",
+                "--ssd.model=classic",
+                "--ssd.elements=1",
+                "--ssd.planes=1",
+                "--ssd.blocks-per-plane=128",
+            ]);
         }
         let json = quietly(&args);
         collect_fields(&serde_json::from_str(&json).unwrap(), "", &mut seen);
@@ -289,6 +295,7 @@ fn every_flag_is_a_key() {
         "closed:4",
         "--ssd.elements",
         "2",
+        "--ssd.model=classic",
         "--ssd.summary-page=false",
         "--ssd.reserve",
         "20%",
@@ -330,7 +337,7 @@ fn wrong_settings_are_refused_with_place_and_remedy() {
     assert!(sim(&["--cache", "100"]).contains("cache = 100 B is not a multiple of the page (4096 B)"));
     assert!(sim(&["--device", "tape"]).contains("--device = 'tape': one of none, analytic, ssd"));
     assert!(sim(&["--ssd.planes", "4"]).contains("'ssd.planes' has no meaning for device = none"));
-    assert!(sim(&["--device", "ssd", "--ssd.reserve", "5%"]).contains("raise ssd.reserve"));
+    assert!(sim(&["--device", "ssd", "--ssd.model", "classic", "--ssd.reserve", "5%"]).contains("raise ssd.reserve"));
     assert!(sim(&["--warmup", "1h"]).contains("warmup: the trace ends within it"));
     assert!(sim(&["--set", "warmup"]).contains("write KEY=VALUE"));
     assert!(sim(&["--json", "--csv"]).contains("cannot both go to the standard output"));
@@ -502,8 +509,19 @@ fn layers_go_around_what_the_list_says() {
         assert!(!around.is_empty() && !around.contains(&"none"), "{name}");
         for policy in &policies {
             let spec = format!("{name}+{policy}");
-            let device =
-                ["--device", "ssd", "--ssd.allocation", "channels", "--cache", "1MiB", "--limit", "10", "--json"];
+            let device = [
+                "--device",
+                "ssd",
+                "--ssd.model",
+                "classic",
+                "--ssd.allocation",
+                "channels",
+                "--cache",
+                "1MiB",
+                "--limit",
+                "10",
+                "--json",
+            ];
             let args = [["sim", "--trace", text(&trace), "--policy", &spec].as_slice(), &device].concat();
             if around.contains(policy) {
                 let runs: Value = serde_json::from_str(&quietly(&args)).unwrap();

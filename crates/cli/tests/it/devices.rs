@@ -92,15 +92,18 @@ fn channels_are_an_allocation_of_the_ssd() {
     assert_eq!((ssd["elements"].as_array().unwrap().len(), ssd["raw_pages"].as_u64()), (4, Some(1 << 20)));
     assert_eq!((ssd["summary_programs"].as_u64(), ssd["redirected_programs"].as_u64()), (Some(0), Some(0)));
     assert!(ssd["cv_writes"].as_f64().unwrap() < 0.001 && ssd["cv_reads_with_moves"].is_f64());
-    let lawc = sim(&["--ssd.allocation", "channels", "--start", "random:9"]);
+    let lawc = sim(&["--ssd.model", "classic", "--ssd.allocation", "channels", "--start", "random:9"]);
     let setting = |run: &Value| {
         run["settings"].as_array().unwrap().iter().find(|s| s["name"] == "ssd.allocation").map(|s| s["value"].clone())
     };
     assert_eq!((&lawc["start_state"], setting(&lawc)), (&Value::from("random:9"), Some("channels".into())));
-    assert_ne!(lawc["ssd"]["elements"], sim(&["--start", "random:9"])["ssd"]["elements"]);
+    assert_ne!(lawc["ssd"]["elements"], sim(&["--ssd.model", "classic", "--start", "random:9"])["ssd"]["elements"]);
 
-    let refusal =
-        |args: &[&str]| refused(&[["sim", "--trace", text(&trace), "--device", "ssd"].as_slice(), args].concat());
+    let refusal = |args: &[&str]| {
+        refused(
+            &[["sim", "--trace", text(&trace), "--device", "ssd", "--ssd.model", "classic"].as_slice(), args].concat(),
+        )
+    };
     let channels = ["--ssd.allocation", "channels"];
     let with = |args: &[&'static str]| refusal(&[channels.as_slice(), args].concat());
     assert!(
@@ -217,7 +220,7 @@ fn log_blocks_are_a_layer_of_the_ssd() {
     }
     // Members of an array can be that too.
     let array = ["--array", "raid5:3", "--policy", "none", "--ssd.ftl", "fast", "--limit", "500"];
-    let base = ["sim", "--trace", text(&trace), "--device", "ssd", "--json"];
+    let base = ["sim", "--trace", text(&trace), "--device", "ssd", "--ssd.model", "classic", "--json"];
     let members: Value = serde_json::from_str(&quietly(&[base.as_slice(), &array].concat())).unwrap();
     assert!(members[0]["devices"][0]["flash_writes"].as_u64().unwrap() > 0);
 
@@ -246,7 +249,20 @@ fn an_ssd_fits_the_trace_unless_told_otherwise() {
     let folder = temporary();
     let dense = small_trace(folder.path());
     let sim = |trace: &Path, args: &[&str]| {
-        let base = ["sim", "--trace", text(trace), "--cache", "1MiB", "--policy", "lru", "--device", "ssd", "--json"];
+        let base = [
+            "sim",
+            "--trace",
+            text(trace),
+            "--cache",
+            "1MiB",
+            "--policy",
+            "lru",
+            "--device",
+            "ssd",
+            "--ssd.model",
+            "classic",
+            "--json",
+        ];
         let runs: Value = serde_json::from_str(&quietly(&[base.as_slice(), args].concat())).unwrap();
         runs[0].clone()
     };
@@ -301,8 +317,11 @@ fn an_ssd_fits_the_trace_unless_told_otherwise() {
     let still = sim(&dense, &["--ssd.preset", "850evo", "--ssd.allocation", "static"]);
     assert_eq!(bytes(&still), bytes(&drive), "what a preset says of channels goes with them");
 
-    let refusal =
-        |args: &[&str]| refused(&[["sim", "--trace", text(&dense), "--device", "ssd"].as_slice(), args].concat());
+    let refusal = |args: &[&str]| {
+        refused(
+            &[["sim", "--trace", text(&dense), "--device", "ssd", "--ssd.model", "classic"].as_slice(), args].concat(),
+        )
+    };
     let whole = refusal(&["--ssd.preset", "850evo", "--ssd.capacity", "preset", "--memory", "100MB"]);
     assert!(whole.contains("raise memory, or give a smaller ssd.capacity"), "{whole}");
     let unknown = refusal(&["--ssd.preset", "860evo"]);

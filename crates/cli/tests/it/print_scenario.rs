@@ -55,8 +55,33 @@ const CALLS: &[&[&str]] = &[
     &["--trace", TRACE, "--device", "analytic", "--policy", "bplru", "--analytic.read", "26us", "--ops", "writes"],
     &["--trace", TRACE, "--device", "ssd", "--ssd.preset", "gcar", "--start", "full", "--lba-overflow", "compact"],
     &["--trace", TRACE, "--device", "ssd", "--ssd.preset", "pm9a3", "--policy", "lru", "--cache", "1MiB"],
-    &["--trace", TRACE, "--device", "ssd", "--ssd.collection-batch", "2", "--ssd.collection-write-point", "own"],
-    &["--trace", TRACE, "--device", "ssd", "--ssd.ftl", "bast", "--policy", "fab", "--warmup", "20%", "--drain"],
+    &[
+        "--trace",
+        TRACE,
+        "--device",
+        "ssd",
+        "--ssd.model",
+        "classic",
+        "--ssd.collection-batch",
+        "2",
+        "--ssd.collection-write-point",
+        "own",
+    ],
+    &[
+        "--trace",
+        TRACE,
+        "--device",
+        "ssd",
+        "--ssd.model",
+        "classic",
+        "--ssd.ftl",
+        "bast",
+        "--policy",
+        "fab",
+        "--warmup",
+        "20%",
+        "--drain",
+    ],
     &["--trace", TRACE, "--device", "ssd", "--ssd.capacity", "1GiB", "--policy", "lru", "--host", "closed:4"],
     &["--scenario", "scenarios/own.toml", "--from", "1s", "--limit", "900", "--set", "warmup=10"],
     &["--workload", "financial1", "--workload-set", "length=500", "--policy", "lru", "--repeat", "2"],
@@ -100,7 +125,7 @@ fn what_stands_in_comments_holds() {
         }
         let fits = whole.contains("capacity = \"fit\"");
         assert!(!fits || !whole.contains("blocks-per-plane") && !whole.contains("lba-overflow"), "{whole}");
-        if scenario.contains("capacity = \"1GiB\"") {
+        if scenario.contains("capacity = \"1GiB\"") && scenario.contains("\n# blocks-per-plane") {
             whole = whole.replace("capacity = \"1GiB\"", "capacity = \"preset\"");
         }
         fs::write(at.join("whole.toml"), &whole).expect("a file");
@@ -130,9 +155,27 @@ fn what_is_wrong_is_refused_all_the_same() {
         (&["--trace", TRACE, "--policy", "lirs"], "'lirs' is not known"),
         (&["--trace", TRACE, "--policy", "gcar+fab+lru"], "there is no layer 'fab'"),
         (&["--trace", TRACE, "--policy", "fab:padding=always"], "no parameter 'padding'"),
-        (&["--trace", TRACE, "--policy", "cawr", "--device", "ssd"], "set ssd.allocation = channels"),
+        (&["--trace", TRACE, "--policy", "cawr", "--device", "ssd"], "set ssd.model = classic (--ssd.model classic)"),
+        (
+            &["--trace", TRACE, "--policy", "cawr", "--device", "ssd", "--ssd.model", "classic"],
+            "set ssd.allocation = channels",
+        ),
         (&["--trace", TRACE, "--cache", "100"], "is not a multiple of the page"),
-        (&["--trace", TRACE, "--device", "ssd", "--ssd.reserve", "5%", "--ssd.capacity", "1GiB"], "raise ssd.reserve"),
+        (
+            &[
+                "--trace",
+                TRACE,
+                "--device",
+                "ssd",
+                "--ssd.model",
+                "classic",
+                "--ssd.reserve",
+                "5%",
+                "--ssd.capacity",
+                "1GiB",
+            ],
+            "raise ssd.reserve",
+        ),
         (&["--trace", TRACE, "--ssd.planes", "4"], "'ssd.planes' has no meaning for device = none"),
         (&["--trace", TRACE, "--array", "raid5:2", "--policy", "none"], "raid5"),
         (&["--trace", TRACE, "--array", "raid5:3", "--policy", "lru"], "a buffer inside an SSD"),

@@ -47,10 +47,11 @@ fn trace(folder: &Path) -> PathBuf {
     path
 }
 
-const SSD: [&str; 10] = [
+const SSD: [&str; 11] = [
     "--device=ssd",
     "--ssd.elements=2",
     "--ssd.planes=2",
+    "--ssd.model=classic",
     "--ssd.blocks-per-plane=64",
     "--ssd.transfer=1",
     "--start=full",

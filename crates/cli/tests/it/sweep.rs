@@ -108,7 +108,8 @@ fn it_says_where_rows_are_and_which_run_is_best() {
 fn runs_without_results_are_named_and_the_exit_status_tells() {
     let here = Here::new(2_000);
     let grid = fs::read_to_string(here.path("grid.toml")).expect("it is there");
-    let grid = grid.replace("start =", "memory = \"24MiB\"\nssd.capacity = \"preset\"\nstart =");
+    let grid =
+        grid.replace("start =", "memory = \"24MiB\"\nssd.model = \"classic\"\nssd.capacity = \"preset\"\nstart =");
     let grid = grid.replace("ssd.queue-depth = [8, 32]", "ssd.blocks-per-plane = [64, 65536]");
     fs::write(here.path("grid.toml"), grid).expect("a file");
     let output = here.sweep(&["--out=out"]);

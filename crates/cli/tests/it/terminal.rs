@@ -147,7 +147,7 @@ fn every_table_fits_80_columns_and_the_locale() {
     let (all, plain_ones, host) = (policies.join(","), without_layers.join(","), specs("host").join(","));
     let sim = ["sim", "--trace", "small.spc", "--limit", "1000"];
     let array = ["--array", "raid5:5", "--member-size", "64MiB", "--chunk", "64KiB", "--volumes", "merge"];
-    let ssd = ["--device", "ssd", "--ssd.allocation", "channels", "--cache", "1MiB"];
+    let ssd = ["--device", "ssd", "--ssd.model", "classic", "--ssd.allocation", "channels", "--cache", "1MiB"];
     let mut calls: Vec<Vec<&str>> = vec![
         vec!["policies"],
         vec!["policies", "none"],
@@ -203,7 +203,18 @@ fn every_table_fits_80_columns_and_the_locale() {
 #[test]
 fn names_of_policies_are_never_cut() {
     let folder = folder();
-    let device = ["--device", "ssd", "--ssd.allocation", "channels", "--cache", "1MiB", "--limit", "200"];
+    let device = [
+        "--device",
+        "ssd",
+        "--ssd.model",
+        "classic",
+        "--ssd.allocation",
+        "channels",
+        "--cache",
+        "1MiB",
+        "--limit",
+        "200",
+    ];
     for spec in LONG.split(',') {
         let call = [&["sim", "--trace", "small.spc", "--policy", spec][..], &device].concat();
         let output = printed(folder.path(), "C.UTF-8", &call);

@@ -150,6 +150,7 @@ figures = ["response", "p999", "hit-ratio", "gc-runs", "erases", "cv-writes"]
 
 [settings]
 device = "ssd"
+"ssd.model" = "classic"
 start = "full"
 page = "4KiB"
 "ssd.blocks-per-plane" = 128
@@ -396,6 +397,7 @@ figures = ["response", "held-up", "array-writes", "array-reads", "array-amplific
 [settings]
 array = "raid5:3"
 device = "ssd"
+"ssd.model" = "classic"
 start = "empty"
 "ssd.blocks-per-plane" = 128
 "ssd.summary-page" = false

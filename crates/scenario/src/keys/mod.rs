@@ -13,6 +13,7 @@ pub mod output;
 pub(crate) mod raid;
 pub(crate) mod requests;
 pub mod ssd;
+pub(crate) mod ssd_model;
 mod ssd_modern;
 pub(crate) mod ssd_placement;
 pub mod trace;

@@ -9,7 +9,8 @@ use super::Result;
 use super::cache::PAGES_PER_BLOCK;
 use super::host::MAX_DEPTH;
 use super::requests::SimulatedRequests;
-use super::ssd_modern::{self, SsdModel};
+use super::ssd_model::{self, SsdModel};
+use super::ssd_modern;
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{decimal_text, parsed, thousandths, time_text, word};
@@ -35,8 +36,8 @@ declare_settings! {
         "",
         AppliesTo::Ssd,
         "What the flash holds at first; random: all pages, written in random order; aged: TIMES random overwrites; \
-         steady: as many as it takes until write amplification stays what it is [default: steady; full with log blocks, and for the \
-         cache device of an array of other members]",
+         steady: as many as it takes until write amplification stays what it is [default: steady; full with log blocks, and for a \
+         paper's SSD as the cache device of an array of other members]",
         start,
     )
     .recorded(RecordedPlace::Field);
@@ -58,9 +59,10 @@ declare_settings! {
     pub const PRESET: TypedSetting<String> = TypedSetting::one(
         "ssd.preset",
         "NAME",
-        "lawc",
+        "",
         AppliesTo::Ssd,
-        "A paper's SSD, such as gcar, or a drive, such as pm9a3; docs/presets.md has all, and the other keys change it",
+        "A drive, such as p5520, or a paper's SSD, such as gcar; docs/presets.md has all, and the other keys change it [default: pm9a3; \
+         lawc with ssd.model = classic]",
         parsed,
     );
     pub(crate) const CAPACITY: TypedSetting<SsdSize> = TypedSetting::one(
@@ -68,10 +70,10 @@ declare_settings! {
         "SIZE|fit|preset",
         "",
         AppliesTo::Ssd,
-        "What the SSD exports at least, by blocks of each plane; fit: what the trace touches (of a member its share, or member-size), its blocks in order of first touch if \
-         they lie far apart; preset: as the preset and other keys say [default: fit; preset where a paper's ssd.preset, ssd.elements, \
-         ssd.planes, ssd.blocks-per-plane or lba-overflow is given, the trace can be read only once, or it is the cache device of an \
-         array of other members]",
+        "What the SSD exports at least; fit: what the trace touches (of a member its share, or member-size), its blocks in order of first touch if \
+         they lie far apart; preset: as the preset and other keys say [default: fit, of a cache device before other members its cache; of the \
+         classic model preset where a paper's ssd.preset, ssd.elements, ssd.planes, ssd.blocks-per-plane or lba-overflow is given, the \
+         trace can be read only once, or it is the cache device of an array of other members]",
         size,
     );
     pub(crate) const FTL: TypedSetting<Ftl> = TypedSetting::one(
@@ -303,7 +305,7 @@ fn lba_overflow(text: &str) -> std::result::Result<LbaOverflow, String> {
 
 /// Reads an SSD.
 pub(crate) fn ssd(settings: &ScenarioSettings, geometry: PageGeometry) -> Result<SsdConfig> {
-    let config = match ssd_modern::chosen(settings)? {
+    let config = match ssd_model::chosen(settings)? {
         SsdModel::Classic => classic(settings, geometry)?,
         SsdModel::Modern => ssd_modern::ssd(settings, geometry)?,
     };
@@ -318,9 +320,9 @@ pub(crate) fn ssd(settings: &ScenarioSettings, geometry: PageGeometry) -> Result
 
 /// Reads an SSD of the classic model.
 fn classic(settings: &ScenarioSettings, geometry: PageGeometry) -> Result<SsdConfig> {
-    let mut config = PRESET.get_by(settings, |name| {
+    let mut config = ssd_model::preset_by(settings, |name| {
         SsdConfig::preset(name, geometry).ok_or_else(|| {
-            let modern = ssd_modern::modern_alone();
+            let modern = ssd_model::modern_alone();
             let names: Vec<_> = presets().map(|(name, _)| name).chain(modern).collect();
             format!("one of {}", names.join(", "))
         })
@@ -476,14 +478,14 @@ const SIZED: [SettingKey; 5] = [PRESET.key(), ELEMENTS.key(), PLANES.key(), BLOC
 
 /// Returns true if the preset is a drive, of whichever model.
 fn is_drive(settings: &ScenarioSettings) -> Result<bool> {
-    PRESET.get_by(settings, |name| Ok::<_, String>(drive(name).is_some() || ModernDesign::named(name).is_some()))
+    ssd_model::preset_by(settings, |name| Ok::<_, String>(drive(name).is_some() || ModernDesign::named(name).is_some()))
 }
 
 /// Returns those of [`SIZED`] behind the preset that say how large an SSD of the chosen model is: a modern drive has as many
 /// dies and planes whatever its size.
 fn sizing(settings: &ScenarioSettings, up_to: usize) -> Result<&'static [SettingKey]> {
     const OF_SIZE: &[SettingKey] = &SIZED;
-    let from = if ssd_modern::is_modern(settings)? { 3 } else { 1 };
+    let from = if ssd_model::is_modern(settings)? { 3 } else { 1 };
     Ok(&OF_SIZE[from..up_to])
 }
 
@@ -522,6 +524,21 @@ pub(crate) fn array_capacity(
             ));
         }
         return Ok(DeviceCapacity::Fit);
+    }
+    if !sized && CAPACITY.optional(settings)?.is_none() && ssd_model::is_modern(settings)? {
+        // A whole drive takes GiB of memory and minutes to become steady: that is done where it is asked for.
+        if LBA_OVERFLOW.is_given(settings) {
+            return Err(ScenarioError::new(
+                "'lba-overflow' has no meaning where the drive is as large as the trace needs: leave it out, or give ssd.capacity, \
+                 such as 8GiB, or preset for all of the drive",
+            ));
+        }
+        if !requests.can_be_read_again() {
+            return Err(ScenarioError::new(
+                "the trace can be read only once, so no drive can be made to fit it: give a file, or ssd.capacity, such as \
+                 8GiB, or preset for all of the drive",
+            ));
+        }
     }
     let up_to = if sized { 4 } else { 5 };
     let of_size = if is_drive(settings)? { sizing(settings, up_to)? } else { &SIZED[..up_to] };

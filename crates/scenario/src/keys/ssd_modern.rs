@@ -1,27 +1,17 @@
-//! Settings of the modern model of SSDs, and which settings belong to which model.
+//! Settings of the modern model of SSDs.
 
 use destage_plan::{Nanos, PageGeometry};
-use destage_sim::ssd::{MODERN_DRIVES, ModernConfig, ModernDesign, SsdConfig, VictimPolicy, presets};
+use destage_sim::ssd::{MODERN_DRIVES, ModernConfig, ModernDesign, SsdConfig, VictimPolicy};
 
 use super::ssd::{
-    ALLOCATION, BACKGROUND, BLOCKS_PER_PLANE, COLLECTION_BATCH, COLLECTION_WRITE_POINT, COPY_BACK, ELEMENTS, ENDURANCE,
-    ERASE, FTL, IDLE_FIRST, KEPT_BLOCKS, LOG_BLOCKS, MIN_FREE, PARALLEL_UNITS, PLANES, PRESET, PROGRAM, QUEUE_DEPTH,
-    READ, RESERVE, STRIDE, SUMMARY_PAGE, TRANSFER,
+    COLLECTION_WRITE_POINT, ELEMENTS, ENDURANCE, ERASE, PLANES, PROGRAM, QUEUE_DEPTH, READ, RESERVE, TRANSFER,
 };
+use super::ssd_model::{SsdModel, preset_by};
 use super::{Result, ssd_placement};
 use crate::quantity as q;
 use crate::setting::declare_settings;
 use crate::values::{decimal_text, thousandths, time_text, word};
-use crate::{AppliesTo, ScenarioError, ScenarioSettings, SettingKey, TypedSetting};
-
-/// Tells which model of an SSD it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SsdModel {
-    /// That of the papers.
-    Classic,
-    /// That of drives of data centres.
-    Modern,
-}
+use crate::{AppliesTo, ScenarioSettings, TypedSetting};
 
 declare_settings! {
     /// Lists the settings of the modern model.
@@ -33,15 +23,23 @@ declare_settings! {
         "",
         AppliesTo::Ssd,
         "The papers' SSD, or a drive with a protected write cache, reads that suspend programs, and collection in slices \
-         (docs/drives.md) [default: classic; modern for ssd.preset = p5520, which has no other]",
+         (docs/drives.md) [default: modern; classic for a paper's ssd.preset, which has no other]",
         model,
+    );
+    pub(crate) const PAGES_PER_WORD_LINE: TypedSetting<u32> = TypedSetting::one(
+        "ssd.pages-per-word-line",
+        "N",
+        "",
+        AppliesTo::Ssd,
+        "Modern: flash pages of 16 KiB of a word line, programmed at once: 3 of TLC, 4 of QLC [default: 3; p4320: 4]",
+        q::count32,
     );
     pub(crate) const WORD_LINES: TypedSetting<u32> = TypedSetting::one(
         "ssd.word-lines",
         "N",
         "",
         AppliesTo::Ssd,
-        "Modern: word lines of a block, three flash pages of 16 KiB each [default: as many as leave some 256 superblocks, at most 400]",
+        "Modern: word lines of a block [default: as many as leave some 256 superblocks, at most 400]",
         q::count32,
     );
     pub(crate) const SUSPEND: TypedSetting<Nanos> = TypedSetting::one(
@@ -89,7 +87,7 @@ declare_settings! {
         "N",
         "",
         AppliesTo::Ssd,
-        "Modern: writes that wait for the cache inside the drive; reads wait behind them [default: 64; pm9a3, p5520: 256]",
+        "Modern: writes that wait for the cache inside the drive; reads wait behind them [default: the preset's, such as 256 of pm9a3]",
         q::count32,
     );
     pub(crate) const COMMAND_READ: TypedSetting<Nanos> = TypedSetting::one(
@@ -105,7 +103,7 @@ declare_settings! {
         "TIME",
         "",
         AppliesTo::Ssd,
-        "Modern: what a write takes outside the flash [default: 11us]",
+        "Modern: what a write takes outside the flash [default: the preset's, such as 11us of pm9a3]",
         q::time,
     );
     pub(crate) const COMMAND_HIT: TypedSetting<Nanos> = TypedSetting::one(
@@ -158,23 +156,6 @@ declare_settings! {
     );
 }
 
-/// Settings that the classic model alone has.
-const CLASSIC_ONLY: [SettingKey; 13] = [
-    FTL.key(),
-    LOG_BLOCKS.key(),
-    ALLOCATION.key(),
-    IDLE_FIRST.key(),
-    BLOCKS_PER_PLANE.key(),
-    KEPT_BLOCKS.key(),
-    MIN_FREE.key(),
-    COPY_BACK.key(),
-    BACKGROUND.key(),
-    COLLECTION_BATCH.key(),
-    PARALLEL_UNITS.key(),
-    STRIDE.key(),
-    SUMMARY_PAGE.key(),
-];
-
 fn model(text: &str) -> std::result::Result<SsdModel, String> {
     word(text, &[("classic", SsdModel::Classic), ("modern", SsdModel::Modern)])
 }
@@ -214,59 +195,9 @@ fn victim(text: &str) -> std::result::Result<VictimPolicy, String> {
     }
 }
 
-/// Returns true if the preset is a drive that the modern model alone has.
-fn has_no_classic(preset: &str) -> bool {
-    presets().all(|(name, _)| name != preset) && ModernDesign::named(preset).is_some()
-}
-
-/// Lists the presets that the modern model alone has.
-pub(super) fn modern_alone() -> impl Iterator<Item = &'static str> {
-    MODERN_DRIVES.iter().map(|drive| drive.name).filter(|name| has_no_classic(name))
-}
-
-/// Returns true if the settings choose the modern model.
-pub(super) fn is_modern(settings: &ScenarioSettings) -> Result<bool> {
-    Ok(match MODEL.optional(settings)? {
-        Some(model) => model == SsdModel::Modern,
-        None => has_no_classic(&PRESET.get(settings)?),
-    })
-}
-
-/// Returns the model that the settings choose, and refuses settings that it does not have.
-pub(super) fn chosen(settings: &ScenarioSettings) -> Result<SsdModel> {
-    let preset = PRESET.get(settings)?;
-    let chosen = if is_modern(settings)? { SsdModel::Modern } else { SsdModel::Classic };
-    match chosen {
-        SsdModel::Classic if has_no_classic(&preset) => {
-            return Err(ScenarioError::new(format_args!(
-                "'ssd.preset' = {preset} has ssd.model = modern alone; leave ssd.model out, or give another preset"
-            )));
-        }
-        SsdModel::Classic => {
-            let of_modern = KEYS.iter().chain(ssd_placement::KEYS).filter(|key| key.name != MODEL.name());
-            if let Some(key) = of_modern.into_iter().find(|key| settings.is_given(key)) {
-                return Err(ScenarioError::new(format_args!(
-                    "'{}' has no meaning with ssd.model = classic; leave it out, or set ssd.model = modern",
-                    key.name
-                )));
-            }
-        }
-        SsdModel::Modern => {
-            if let Some(key) = CLASSIC_ONLY.iter().find(|key| settings.is_given(key)) {
-                return Err(ScenarioError::new(format_args!(
-                    "'{}' has no meaning with ssd.model = modern, where units of all planes fill superblocks of all dies; leave \
-                     it out, or set ssd.model = classic",
-                    key.name
-                )));
-            }
-        }
-    }
-    Ok(chosen)
-}
-
 /// Reads a modern drive.
 pub(super) fn ssd(settings: &ScenarioSettings, geometry: PageGeometry) -> Result<SsdConfig> {
-    let mut config = PRESET.get_by(settings, |name| {
+    let mut config = preset_by(settings, |name| {
         ModernDesign::named(name).map(|drive| drive.config(geometry)).ok_or_else(|| {
             let names: Vec<_> = MODERN_DRIVES.iter().map(|drive| drive.name).collect();
             format!("with ssd.model = modern one of {}", names.join(", "))
@@ -279,6 +210,7 @@ pub(super) fn ssd(settings: &ScenarioSettings, geometry: PageGeometry) -> Result
         (PLANES, &mut c.planes),
         (ENDURANCE, &mut c.endurance),
         (RESERVE, &mut c.reserve_bp),
+        (PAGES_PER_WORD_LINE, &mut modern.pages_per_word_line),
         (SLICE, &mut modern.slice_reads),
         (WRITE_SLOTS, &mut modern.write_slots),
         (FREE_TARGET, &mut modern.free_target),
@@ -331,6 +263,7 @@ pub(super) fn followed(config: &SsdConfig, modern: &ModernConfig) -> Vec<(&'stat
         (COLLECTION_WRITE_POINT.name(), config.collection_write_point.word().to_owned()),
         (ENDURANCE.name(), config.endurance.to_string()),
         (QUEUE_DEPTH.name(), config.queue_depth.map_or_else(|| "none".to_owned(), |depth| depth.to_string())),
+        (PAGES_PER_WORD_LINE.name(), modern.pages_per_word_line.to_string()),
         (SUSPEND.name(), time_text(modern.suspend)),
         (BYPASS.name(), modern.bypass.to_string()),
         (SLICE.name(), modern.slice_reads.to_string()),

@@ -562,7 +562,8 @@ impl DeviceConfig {
     fn suits(&self, policy: &PolicySpec, built: &BuiltPolicy) -> Result<(), SimError> {
         let why = match self {
             Self::Ssd(config, _) if built.chooses_channels && config.modern.is_some() => {
-                "chooses the channel of each page, and a modern drive chooses the die itself: set ssd.model = classic"
+                "chooses the channel of each page, and a modern drive chooses the die itself: set ssd.model = classic (--ssd.model classic) \
+                 and a preset with channels, such as pm9a3 or cawr"
             }
             Self::Ssd(config, _) if config.modern.as_ref().is_some_and(|modern| modern.placement.is_some()) => {
                 "labels no writes, so that ssd.placement = streams keeps nothing apart: set ssd.placement = off"

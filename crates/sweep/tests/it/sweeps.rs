@@ -260,6 +260,7 @@ device = "ssd"
 format = "spc"
 start = "full"
 memory = "24MiB"
+ssd.model = "classic"
 ssd.capacity = "preset"
 [grid]
 policy = ["lru", "fab"]

@@ -114,7 +114,7 @@ fn command_line(screen: &mut TerminalScreen, words: &str) -> std::io::Result<()>
 
 /// Says where a buffer that chooses channels can be simulated.
 fn channels(chooses: bool) -> Option<(&'static str, String)> {
-    chooses.then(|| ("with --device ssd", "it needs --ssd.allocation channels".to_owned()))
+    chooses.then(|| ("with --device ssd", "it needs --ssd.model classic --ssd.allocation channels".to_owned()))
 }
 
 /// Says which members can be told to collect garbage.
@@ -255,7 +255,7 @@ impl PageEntry {
     fn example(&self) -> String {
         let buffer = |name: &str, channels: bool| {
             let base = if matches!(name, "none" | "lru") { "none,lru".to_owned() } else { format!("lru,{name}") };
-            let channels = if channels { " --ssd.allocation channels" } else { "" };
+            let channels = if channels { " --ssd.model classic --ssd.allocation channels" } else { "" };
             format!("destage sim --workload financial1 --policy {base} --cache 4MiB --device ssd{channels}")
         };
         let host = |name: &str, collectors: bool| {

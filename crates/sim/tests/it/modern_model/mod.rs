@@ -67,7 +67,7 @@ fn random_drive(random: &mut Xoshiro256PlusPlus) -> (SsdConfig, PageGeometry) {
     );
     let time = |random: &mut Xoshiro256PlusPlus, most: u64| Nanos(1 + below(random, most));
     let modern = ModernConfig {
-        exported_pages: superblock * (6 + below(random, 10)) + below(random, superblock),
+        exported_pages: superblock * (6 + below(random, 20)) + below(random, superblock),
         pages_per_word_line,
         word_lines,
         suspend: time(random, 90_000),
