@@ -86,6 +86,22 @@ def _brief(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def _devices(fields: dict[str, Any]) -> str:
+    """What a run was simulated on, an SSD by its preset and model."""
+    settings = {setting["name"]: setting["value"] for setting in fields["settings"]}
+
+    def named(kind: str | None) -> str:
+        if kind != "ssd":
+            return kind or "no device"
+        return f"SSD {settings.get('ssd.preset')} ({settings.get('ssd.model', 'classic')} model)"
+
+    device, cache, array = fields.get("device"), fields.get("cache_device"), fields.get("array")
+    if not array:
+        return "no device" if device == "none" else named(device)
+    cached = f", cache on {named(cache)}" if cache and cache != device else ""
+    return f"{array['level']} over {named(device)}{cached}"
+
+
 class Run(Record):
     """The result of one policy with one size: the fields of `destage sim --json`.
 
@@ -101,6 +117,10 @@ class Run(Record):
         return [Record(finding) for finding in self._fields["findings"]]
 
     def __repr__(self) -> str:
+        return f"<Run: {self._told()}, {_devices(self._fields)}>"
+
+    def _told(self) -> str:
+        """The policy, its size and figures, in words."""
         fields = self._fields
         size = fields["cache_bytes"]
         figures = [f"{fields['policy']}", "no cache" if size is None else f"{size} B"]
@@ -112,7 +132,7 @@ class Run(Record):
         amplification = (fields.get("ssd") or {}).get("write_amplification")
         if amplification is not None:
             figures.append(f"write amplification {amplification:.3f}")
-        return f"<Run: {', '.join(figures)}>"
+        return ", ".join(figures)
 
 
 @dataclass(frozen=True)
@@ -217,8 +237,9 @@ class Experiment:
         return _again, (self._json, self._objective)
 
     def __repr__(self) -> str:
-        lines = [f"<Experiment: {len(self.runs)} runs over {self.runs[0].input.trace}>"]
-        lines += [f"  {run!r}" for run in self.runs[:20]]
+        devices = dict.fromkeys(_devices(run._fields) for run in self.runs)
+        lines = [f"<Experiment: {'; '.join(devices)}: {len(self.runs)} runs over {self.runs[0].input.trace}>"]
+        lines += [f"  <Run: {run._told()}>" for run in self.runs[:20]]
         if len(self.runs) > 20:
             lines.append(f"  and {len(self.runs) - 20} more")
         void = sum(finding.severity == "void" for finding in self.findings)

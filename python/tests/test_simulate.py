@@ -102,6 +102,18 @@ def test_settings_of_the_command_line_alone_say_what_to_do_instead(trace):
         destage.simulate(trace, device=["ssd", "none"])
 
 
+def test_an_ssd_is_a_drive_of_today_unless_a_paper_has_it(trace):
+    def named(**settings):
+        return repr(destage.simulate(trace, policy="lru", cache="1MiB", limit=500, **settings)).split(":")[1].strip()
+
+    assert named(device="ssd") == "SSD pm9a3 (modern model)"
+    assert named(device="ssd", ssd={"model": "classic"}) == "SSD lawc (classic model)"
+    assert named(device="ssd", ssd={"preset": "gcar"}) == "SSD gcar (classic model)"
+    assert named() == "no device"
+    array = destage.simulate(trace, array="raid5:3", policy="write-back", cache="8MiB", limit=200)
+    assert repr(array).startswith("<Experiment: raid5 over disk, cache on SSD pm9a3 (modern model): ")
+
+
 def test_settings_are_those_of_the_command_line(cli):
     told = cli("sim", "--help").stdout
     names = [setting.name for setting in destage.settings()]
@@ -117,6 +129,8 @@ def test_an_experiment_is_pickled_and_shown(trace):
     again = pickle.loads(pickle.dumps(result))
     assert again == result and again.json() == result.json()
     assert repr(result).count("\n") >= 4 and "lb-clock" in repr(result)
+    assert repr(result).startswith("<Experiment: SSD 850evo (modern model): ")
+    assert repr(result.runs[0]).endswith(", SSD 850evo (modern model)>")
     run = result.runs[0]
     assert run.policy == "lru" and run.hit_ratio == pytest.approx(run.hits / run.accesses)
     assert run["response"]["all"].p99 > run.response.all.mean > 0

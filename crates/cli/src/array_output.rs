@@ -11,7 +11,7 @@ use destage_report::figures::{
     META_WRITES, MOST_STALE_ROWS, OWED_ROWS, P50, P99, PARITY_READS, PARITY_WRITES, RCW_WRITES, READ_FILLS,
     REQUEST_RATE, RMW_WRITES, ResultFigure, STALE_AGE, STALE_ROWS, WRITE_FILLS,
 };
-use destage_report::{RankingObjective, ReportRun, durability};
+use destage_report::{RankingObjective, ReportRun, durability, ssd_words};
 use destage_scenario::quantity::{show_bytes, show_capacity, show_count, show_time};
 use destage_sim::array::ArrayResult;
 use destage_sim::measure::LatencySummary;
@@ -97,6 +97,25 @@ pub fn text(
         return writeln!(screen, "no runs");
     };
     let (input, c, array) = (&first.context.input, &first.counters, &first.array);
+    let runs: Vec<_> = results.iter().map(ReportRun::of_array).collect();
+    let layout = array.layout.as_deref().map_or_else(String::new, |layout| format!(" {layout}"));
+    let kind = |device: &str| if device == "ssd" { ssd_words(&runs[0]) } else { device.to_owned() };
+    let cache = match results.iter().find_map(|result| result.cache_device.as_deref()) {
+        Some("ssd") if first.device != "ssd" => format!("; the cache is on {}", kind("ssd")),
+        _ => String::new(),
+    };
+    let array = format!(
+        "{}{layout}, {} x {} of {}, chunk {}, parity {}, regime {}, host {}{cache}",
+        array.level,
+        array.members,
+        show_capacity(array.member_bytes),
+        kind(&first.device),
+        show_bytes(array.chunk_bytes),
+        array.parity,
+        array.regime,
+        first.context.host
+    );
+    screen.paragraph("array     ", &array)?;
     let trace = run_table::trace(input);
     screen.paragraph("trace     ", &trace)?;
     let warmup = match first.context.warmup_requests {
@@ -116,22 +135,8 @@ pub fn text(
     if let Some(sizes) = run_table::sizes(input) {
         screen.paragraph("sizes     ", &sizes)?;
     }
-    let layout = array.layout.as_deref().map_or_else(String::new, |layout| format!(" {layout}"));
-    let array = format!(
-        "{}{layout}, {} x {} of {}, chunk {}, parity {}, regime {}, host {}",
-        array.level,
-        array.members,
-        show_capacity(array.member_bytes),
-        first.device,
-        show_bytes(array.chunk_bytes),
-        array.parity,
-        array.regime,
-        first.context.host
-    );
-    screen.paragraph("array     ", &array)?;
     writeln!(screen)?;
     let keys = RowKeys::of(results);
-    let runs: Vec<_> = results.iter().map(ReportRun::of_array).collect();
     let table = |figures: &[ShownFigure]| {
         let rows = results.iter().map(|result| keys.row(result));
         run_table::table(keys.columns(), rows, &runs, figures, &[], |_, _| Some(0))

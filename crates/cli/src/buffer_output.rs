@@ -6,7 +6,7 @@ use destage_report::figures::{
     CLEAN_DROPS, COLLECTIONS, ERASES, EVICTIONS, FLASH_READS, HIT_RATIO, MEAN, MODEL_THROUGHPUT, P50, P99, P99_9,
     PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, ResultFigure, WRITE_AMPLIFICATION,
 };
-use destage_report::{RankingObjective, ReportRun};
+use destage_report::{RankingObjective, ReportRun, ssd_words};
 use destage_scenario::quantity::{show_bytes, show_count};
 use destage_sim::buffer::RunResult;
 
@@ -47,12 +47,24 @@ const SSD: &[ShownFigure] = &[
     shown(COLLECTIONS),
 ];
 
-/// The results as a readable table, with what they have in common above it and the best per size
-/// below.
+/// Writes the results as a readable table, below what they have in common, the device first, and above the best per size.
 pub fn text(screen: &mut TerminalScreen, results: &[RunResult], objective: Option<RankingObjective>) -> io::Result<()> {
     let Some(first) = results.first() else {
         return writeln!(screen, "no runs");
     };
+    let runs: Vec<_> = results.iter().map(ReportRun::of_buffer).collect();
+    let device = match &first.ssd {
+        Some(ssd) => format!(
+            "{}; {} exported of {} raw, start state {}, host {}",
+            ssd_words(&runs[0]),
+            show_bytes(ssd.host_pages * first.page_bytes),
+            show_bytes(ssd.raw_pages * first.page_bytes),
+            first.start_state,
+            first.context.host
+        ),
+        None => first.device.clone(),
+    };
+    screen.paragraph("device    ", &device)?;
     let input = &first.context.input;
     let trace = run_table::trace(input);
     screen.paragraph("trace     ", &trace)?;
@@ -74,24 +86,12 @@ pub fn text(screen: &mut TerminalScreen, results: &[RunResult], objective: Optio
     if let Some(sizes) = run_table::sizes(input) {
         screen.paragraph("sizes     ", &sizes)?;
     }
-    let device = match &first.ssd {
-        Some(ssd) => format!(
-            "ssd, {} exported of {} raw, start state {}, host {}",
-            show_bytes(ssd.host_pages * first.page_bytes),
-            show_bytes(ssd.raw_pages * first.page_bytes),
-            first.start_state,
-            first.context.host
-        ),
-        None => first.device.clone(),
-    };
-    screen.paragraph("device    ", &device)?;
     writeln!(screen)?;
     let (figures, texts): (_, &[_]) = match first.device.as_str() {
         "ssd" => (SSD, &[]),
         "analytic" => (ANALYTIC, &[("model", "analytic.model")]),
         _ => (HITS, &[]),
     };
-    let runs: Vec<_> = results.iter().map(ReportRun::of_buffer).collect();
     // Sizes compete on their own where there is something to compare at them.
     let by_size = has_rivals(results);
     let competes = |figure: &ResultFigure, run: &ReportRun| {

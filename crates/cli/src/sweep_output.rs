@@ -15,7 +15,11 @@ const NAMED: usize = 5;
 pub fn text(screen: &mut TerminalScreen, summary: &SweepSummary) -> Result<()> {
     let count = |number: usize| show_count(number as u64);
     let runs = format!("{} simulated, {} known from before", count(summary.simulated), count(summary.known));
-    let mut pairs = vec![("rows", format!("{} in {}", count(summary.rows), summary.file)), ("runs", runs)];
+    let mut pairs = vec![
+        ("device", summary.devices.join("; ")),
+        ("rows", format!("{} in {}", count(summary.rows), summary.file)),
+        ("runs", runs),
+    ];
     for failed in summary.failed.iter().take(NAMED) {
         pairs.push(("no result", format!("{}: {}", failed.run, failed.error)));
     }

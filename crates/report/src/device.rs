@@ -11,24 +11,31 @@ pub(crate) fn setting<'a>(run: &'a ReportRun, key: &str) -> &'a str {
     run.pairs("settings").find(|(name, _)| *name == key).map_or("", |(_, value)| value)
 }
 
-/// Returns the drive of the modern model that a run's SSDs are, if they are one.
-pub(crate) fn modern_drive(run: &ReportRun) -> Option<&'static ModernDesign> {
+/// Returns true if a run's SSDs are of the modern model. Results that do not say so are of the classic one, but for presets that
+/// have no classic.
+pub(crate) fn is_modern(run: &ReportRun) -> bool {
     let preset = setting(run, "ssd.preset");
-    let is_modern = match setting(run, "ssd.model") {
-        "" => presets().all(|(name, _)| name != preset),
+    match setting(run, "ssd.model") {
+        "" => ModernDesign::named(preset).is_some() && presets().all(|(name, _)| name != preset),
         model => model == "modern",
-    };
-    if is_modern { ModernDesign::named(preset) } else { None }
+    }
 }
 
-/// Returns the SSD of a run by the name of its preset, such as `Samsung PM9A3, 1.92 TB, TLC for servers (preset pm9a3)`.
-pub(crate) fn ssd_words(run: &ReportRun) -> String {
+/// Returns the drive of the modern model that a run's SSDs are, if they are one.
+pub(crate) fn modern_drive(run: &ReportRun) -> Option<&'static ModernDesign> {
+    if is_modern(run) { ModernDesign::named(setting(run, "ssd.preset")) } else { None }
+}
+
+/// Returns the SSD of a run by its preset and model, such as `SSD pm9a3 (modern model): Samsung PM9A3, 960 GB, TLC for servers`.
+pub fn ssd_words(run: &ReportRun) -> String {
     let preset = setting(run, "ssd.preset");
     let modern = modern_drive(run).map(|drive| (drive.name, drive.about));
-    match modern.or_else(|| presets().find(|(name, _)| *name == preset)) {
-        Some((_, about)) => format!("{} (preset {preset})", about.split(':').next().unwrap_or(about)),
-        None if preset.is_empty() => "SSD".to_owned(),
-        None => format!("SSD (preset {preset})"),
+    let about = modern.or_else(|| presets().find(|(name, _)| *name == preset));
+    let about = about.map_or_else(String::new, |(_, about)| format!(": {}", about.split(':').next().unwrap_or(about)));
+    let model = if is_modern(run) { "modern" } else { "classic" };
+    match preset {
+        "" => "SSD".to_owned(),
+        preset => format!("SSD {preset} ({model} model){about}"),
     }
 }
 
@@ -43,7 +50,7 @@ pub fn device_words(run: &ReportRun) -> String {
         };
         let cache = match run.text("cache_device") {
             "" => String::new(),
-            "ssd" => format!("; the cache is on a {}", ssd_words(run)),
+            "ssd" => format!("; the cache is on {}", ssd_words(run)),
             other => format!("; the cache is on a device: {other}"),
         };
         let (level, count) = (run.text("array.level"), bytes("array.members"));

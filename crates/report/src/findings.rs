@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use crate::device::modern_drive;
+use crate::device::is_modern;
 use crate::figures::{DEVICES_ERASES, ERASES};
 use crate::{RankingObjective, ReportRun};
 
@@ -91,7 +91,7 @@ pub fn found<R: Borrow<ReportRun>>(runs: &[R], objective: Option<RankingObjectiv
 fn not_interrupted<R: Borrow<ReportRun>>(runs: &[R]) -> Option<FoundWarnings> {
     let collects = |run: &ReportRun| {
         let erases = if run.is_array { &DEVICES_ERASES } else { &ERASES };
-        modern_drive(run).is_none() && erases.of(run).is_some_and(|erases| erases > 0.0)
+        !is_modern(run) && erases.of(run).is_some_and(|erases| erases > 0.0)
     };
     let runs: Vec<_> =
         runs.iter().enumerate().filter(|(_, run)| collects((*run).borrow())).map(|(index, _)| index).collect();

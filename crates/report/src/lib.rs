@@ -48,7 +48,7 @@ mod table;
 pub use cells::{ColumnKind, ResultColumn, ResultTable, TableCell};
 pub use compare::{ComparedFigure, ComparedName, ComparedRun, RunComparison};
 pub use description::{DescriptionError, TraceDescription};
-pub use device::device_words;
+pub use device::{device_words, ssd_words};
 pub use durability::durability;
 pub use error::ReportError;
 pub use escape::escaped;

@@ -7,7 +7,7 @@ use destage_report::RankingObjective;
 use destage_scenario::keys::output::{MEMORY, OBJECTIVE, PROGRESS};
 use destage_scenario::keys::trace::TRACE;
 use destage_scenario::sim;
-use destage_scenario::{ScenarioSettings, TraceLooks, path_text};
+use destage_scenario::{ScenarioSettings, TraceLooks, device_name, path_text};
 use destage_sim::experiment::RunProgress;
 
 use crate::grid::{GridPoint, KeyGrid};
@@ -25,6 +25,8 @@ pub(crate) struct GroupPlan {
     pub(crate) traces: Vec<PlannedTrace>,
     /// The trace of each experiment.
     pub(crate) trace_of: Vec<usize>,
+    /// Names of the devices, each once.
+    pub(crate) devices: Vec<String>,
     /// Keys that vary.
     pub(crate) keys: Vec<String>,
     pub(crate) objective: Option<RankingObjective>,
@@ -57,6 +59,7 @@ impl GroupPlan {
             members: Vec::new(),
             traces: Vec::new(),
             trace_of: Vec::new(),
+            devices: Vec::new(),
             keys: varying(description),
             objective: OBJECTIVE.optional_by(base, RankingObjective::named)?,
             threads: resources.threads,
@@ -145,6 +148,10 @@ impl GroupPlan {
         let content = format!("{:?}", traces::contents(&requests.files())?);
         let settings = looked.resolved(settings, &requests, &content, &|far| progress(&name, far))?;
         let prepared = PreparedExperiment::new(&settings, TracePart::default(), &name)?;
+        let device = device_name(&settings)?;
+        if !self.devices.contains(&device) {
+            self.devices.push(device);
+        }
         let in_force = settings.in_force();
         let value = |key: &String| in_force.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
         let point: Vec<_> = self.keys.iter().map(|key| (key.clone(), value(key))).collect();

@@ -37,6 +37,8 @@ pub struct ParameterSweep {
 pub struct SweepSummary {
     /// The rows, in the order of the plan: a file's name as settings have it.
     pub file: String,
+    /// Names of the devices of its runs, each once, SSDs by preset and model.
+    pub devices: Vec<String>,
     /// How many there are. The same run stands at each point of the grid that it is at.
     pub rows: usize,
     /// Different runs of the plan.
@@ -171,6 +173,7 @@ impl ParameterSweep {
         self.failed.sort_by_key(|failed| order.get(failed.key.as_str()).copied());
         Ok(SweepSummary {
             file: path_text::of(file),
+            devices: self.plan.devices,
             rows,
             runs: self.runs,
             known: self.known,

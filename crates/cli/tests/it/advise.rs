@@ -120,7 +120,7 @@ fn advice_is_the_same_with_any_number_of_threads_and_on_the_page() {
         });
     assert_eq!(mean(best.expect("the page shows what is advised")), advice["best"]["value"].as_f64());
     for words in [
-        "device      Samsung PM9A3",
+        "device      SSD pm9a3 (modern model): Samsung PM9A3",
         "advice      ",
         "runner-up   ",
         "confidence  ",
@@ -158,6 +158,7 @@ fn none_is_not_called_better_than_what_does_not_keep_up() {
     fs::write(&trace, lines.join("\n")).unwrap();
     let trace = trace.to_str().unwrap();
     let of = ["advise", trace, "--format", "rq-csv", "--policy", "bplru", "--budget", "16MiB", "--progress=false"];
+    let of = [&of[..], &["--ssd.model", "classic"]].concat();
     let text = quietly(&of);
     for told in [
         "advice      no buffer: nothing up to 16 MiB kept up with the requests\n",

@@ -33,10 +33,11 @@ fn results(extra: &[&str]) -> Vec<Value> {
     simulated(&[&["--policy=lru,fab", "--cache=1MiB,2MiB"], extra].concat())
 }
 
-const SSD: [&str; 9] = [
+const SSD: [&str; 10] = [
     "--device=ssd",
     "--ssd.elements=2",
     "--ssd.planes=2",
+    "--ssd.model=classic",
     "--ssd.blocks-per-plane=64",
     "--ssd.transfer=1",
     "--start=full",
@@ -266,7 +267,7 @@ fn the_strip_says_what_was_run() {
     let strip = told(&html, ".trust")[0].clone();
     for part in [
         "small.spc, 3,000 requests, over",
-        "LAWC Table 1 (preset lawc)",
+        "SSD lawc (classic model): LAWC Table 1",
         "full, never overwritten",
         "closed loop: 1 requests outstanding",
     ] {
