@@ -117,6 +117,29 @@ const EXAMPLES: &[(&str, &[CallExample])] = &[
         ],
     ),
     (
+        "ssd",
+        &[
+            example("destage ssd fit result.json --capacity 960GB", "what the model needs to be that drive"),
+            example(
+                "destage ssd fit result.json --capacity 1.92TB --dies 32 --planes 4 > mine.toml",
+                "of a drive whose dies are known, as a scenario file",
+            ),
+        ],
+    ),
+    (
+        "ssd fit",
+        &[
+            example(
+                "destage ssd fit result.json --capacity 960GB --command-rate 580000 --link 6800MB > mine.toml",
+                "settings of the drive that fio measured, as a scenario file",
+            ),
+            example(
+                "destage ssd fit result.json --capacity 7.68TB --raw 8TiB --dies 64 --pages-per-word-line 4",
+                "of one with QLC",
+            ),
+        ],
+    ),
+    (
         "trace stat",
         &[
             example("destage trace stat mine.blkparse", "requests, sizes, shares, footprint"),

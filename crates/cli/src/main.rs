@@ -9,6 +9,7 @@ mod buffer_output;
 mod candidates;
 mod commands;
 mod compare_output;
+mod drive_fit;
 mod event_log;
 mod event_program;
 mod examples;

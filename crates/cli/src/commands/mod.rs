@@ -21,6 +21,7 @@ mod scrub;
 mod serve;
 mod served;
 mod sim;
+mod ssd;
 mod status;
 mod stop;
 mod sweep;
@@ -66,6 +67,7 @@ pub fn bare() -> Command {
         .subcommand(schema::command())
         .subcommand(report::command())
         .subcommand(trace::command())
+        .subcommand(ssd::command())
         .subcommand(reproduce::command())
         .subcommand(create::command())
         .subcommand(assemble::command())
@@ -95,6 +97,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("schema", matches)) => schema::run(matches),
         Some(("report", matches)) => report::run(matches),
         Some(("trace", matches)) => trace::run(matches),
+        Some(("ssd", matches)) => ssd::run(matches),
         Some(("reproduce", matches)) => reproduce::run(matches),
         Some(("create", matches)) => create::run(matches),
         Some(("assemble", matches)) => assemble::run(matches),

@@ -32,6 +32,7 @@ mod resume;
 mod service;
 mod shared_traces;
 mod sizes;
+mod ssd_fit;
 mod stand_ins;
 mod sweep;
 mod terminal;

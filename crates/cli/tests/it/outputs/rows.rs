@@ -209,6 +209,7 @@ pub const READ: &[(&str, &str)] = &[
     ("report", "<FILE>..."),
     ("reproduce", "--traces"),
     ("reproduce", "--resume"),
+    ("ssd fit", "<RESULT>"),
     ("trace find", "<DIR>"),
     ("trace find", "--known"),
     ("trace stat", "<FILE>..."),
