@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `{L1a}` | the claim's improvement on the workload nearest to the paper's: *68 %* |
 //! | `{L1a at four groups}` | the same under a variant |
-//! | `{L1a on Exchange}` | the same on a workload by name; `on` before `at` |
+//! | `{L1a on Exchange}` | the same on a workload by name, which the claim is tried on; `on` before `at` |
 //! | `{claimed L1a}` | what is claimed |
 //! | `{run response of lawc with 256KiB on Exchange at four groups}` | a figure of a run; `at` may be missing |
 //! | `{=10 %}` | 10 %: a setting, or a figure of the paper |
@@ -92,8 +92,22 @@ fn placeholder<'a>(inside: &'a str, paper: &'a PaperFile) -> Result<ProsePart<'a
     if let Some(id) = inside.strip_prefix("claimed ") {
         return Ok(ProsePart::Claimed(claim_of(id)?));
     }
-    let (what, at) = cut(inside, " at ");
-    let (what, on) = cut(what, " on ");
+    let variants: Vec<_> = paper.variant.iter().map(|variant| variant.name.as_str()).collect();
+    let workloads: Vec<_> = paper.workload.iter().map(|workload| workload.name.as_str()).collect();
+    // Names may have these words in them: of claims the longest that begins the text is meant, of workloads and variants the longest
+    // that ends it.
+    let own = paper.claim.iter().filter(|claim| {
+        let rest = inside.strip_prefix(claim.id.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" on ") || rest.starts_with(" at "))
+    });
+    let own = own.max_by_key(|claim| claim.id.len());
+    let (begin, places) = own.map_or(("", inside), |claim| inside.split_at(claim.id.len()));
+    let (what, at) = match cut_known(places, " on ", &workloads) {
+        Some(_) => (places, None),
+        None => cut(places, " at ", &variants),
+    };
+    let (what, on) = cut(what, " on ", &workloads);
+    let what = if begin.is_empty() { what } else { begin };
     let entry = |name: &str| {
         let found = paper.workload.iter().position(|workload| workload.name == name);
         found.ok_or(format!("there is no workload \"{name}\""))
@@ -103,7 +117,13 @@ fn placeholder<'a>(inside: &'a str, paper: &'a PaperFile) -> Result<ProsePart<'a
         if at.is_some_and(|at| at != claim.at && !claim.also_at.iter().any(|other| other == at)) {
             return Err(format!("claim {what} is not tried under \"{}\"", at.unwrap_or_default()));
         }
-        on.map(entry).transpose()?;
+        if let Some(name) = on {
+            let workload = &paper.workload[entry(name)?];
+            let is_about = |of: &String| workload.stands_for.contains(of);
+            if claim.workload.all().len() != 1 || !claim.workload.all().iter().all(is_about) {
+                return Err(format!("claim {what} is not tried on \"{name}\" alone"));
+            }
+        }
         return Ok(ProsePart::Measured { claim, at, on });
     };
     let form = "a run is METRIC of POLICY with SIZE on WORKLOAD, and at VARIANT if that is not the paper's own";
@@ -116,9 +136,19 @@ fn placeholder<'a>(inside: &'a str, paper: &'a PaperFile) -> Result<ProsePart<'a
     Ok(ProsePart::Run { metric, policy, cache, on, at: at.unwrap_or_default() })
 }
 
-/// Cuts a text at the last place where this stands.
-fn cut<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
-    text.rsplit_once(word).map_or((text, None), |(before, after)| (before, Some(after)))
+/// Cuts a text where this word stands before one of these names at its end, the longest: names may have the word in them.
+fn cut_known<'a>(text: &'a str, word: &str, names: &[&str]) -> Option<(&'a str, Option<&'a str>)> {
+    let ends = names.iter().filter_map(|name| {
+        let before = text.strip_suffix(name)?.strip_suffix(word)?;
+        Some((before, Some(&text[text.len() - name.len()..])))
+    });
+    ends.min_by_key(|(before, _)| before.len())
+}
+
+/// The same; where no such name stands it cuts at the last word, so that an error names what follows.
+fn cut<'a>(text: &'a str, word: &str, names: &[&str]) -> (&'a str, Option<&'a str>) {
+    let last = || text.rsplit_once(word).map_or((text, None), |(before, after)| (before, Some(after)));
+    cut_known(text, word, names).unwrap_or_else(last)
 }
 
 /// Checks that a run is one of those that claims, figures and values need.
@@ -134,7 +164,7 @@ fn is_run(
         Some(name) => Some(variant_of(name).ok_or(format!("there is no variant \"{name}\""))?),
         None => None,
     };
-    let (policies, caches) = needed(paper, workload, variant);
+    let (policies, caches) = needed(paper, workload, variant, 1);
     let is_needed = policies.iter().any(|needed| needed == policy) && caches.contains(&cache);
     if is_needed { Ok(()) } else { Err("neither a claim nor a figure has it run".to_owned()) }
 }

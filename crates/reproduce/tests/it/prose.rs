@@ -39,6 +39,10 @@ ops = "writes"
 name = "reads, too"
 settings = { ops = "all" }
 
+[[variant]]
+name = "on a disk"
+settings = { ops = "all" }
+
 [[workload]]
 name = "random"
 provenance = "synthetic"
@@ -51,6 +55,20 @@ provenance = "original"
 stands-for = ["Random"]
 files = ["nowhere.spc"]
 
+[[workload]]
+name = "other pages"
+provenance = "synthetic"
+stands-for = ["Other"]
+synthetic = "WORKLOAD"
+set = { length = 2000 }
+
+[[workload]]
+name = "pages on a disk at night"
+provenance = "synthetic"
+stands-for = ["Night"]
+synthetic = "WORKLOAD"
+set = { length = 2000 }
+
 [[claim]]
 id = "S1"
 where = "text"
@@ -61,6 +79,29 @@ than = "bplru"
 caches = ["4MiB", "16MiB"]
 claimed = [1, 500]
 also-at = ["reads, too"]
+why = ["known"]
+
+[[claim]]
+id = "S2 at night"
+where = "text"
+workload = "Night"
+metric = "evictions"
+new = "fab"
+than = "bplru"
+caches = ["4MiB"]
+claimed = [1, 500]
+at = "on a disk"
+why = ["known"]
+
+[[claim]]
+id = "S3"
+where = "text"
+workload = "Other"
+metric = "evictions"
+new = "fab"
+than = "bplru"
+caches = ["4MiB"]
+claimed = [1, 500]
 why = ["known"]
 
 [[reason]]
@@ -101,9 +142,10 @@ fn braces_are_filled_with_results() {
 #[test]
 fn what_no_run_fills_is_refused() {
     for (verdict, part) in [
-        ("{S2}", "verdict: {S2}: there is no claim \\\"S2\\\""),
+        ("{S4}", "verdict: {S4}: there is no claim \\\"S4\\\""),
         ("{S1 at writes}", "claim S1 is not tried under"),
         ("{S1 on Mars}", "there is no workload"),
+        ("{S1 on other pages}", "claim S1 is not tried on \\\"other pages\\\" alone"),
         ("{claimed S9}", "there is no claim"),
         ("{run misses of fab with 4MiB on random}", "there is no metric"),
         ("{run evictions of lru with 4MiB on random}", "neither a claim nor a figure has it run"),
@@ -116,6 +158,16 @@ fn what_no_run_fills_is_refused() {
         let error = reproduce(&paper, &[], &|_, _| {}).expect_err("it is wrong").to_string();
         let part = part.replace('\\', "");
         assert!(error.contains(&part), "{error}\nshould contain\n{part}");
+    }
+}
+
+#[test]
+fn names_may_have_on_and_at_in_them() {
+    let run = "run evictions of fab with 4MiB on pages on a disk at night at on a disk";
+    for text in ["{S2 at night}", "{S2 at night on pages on a disk at night at on a disk}", &format!("{{{run}}}")] {
+        let (_folder, paper) = small(text);
+        let paper = paper.expect("a paper");
+        destage_reproduce::placeholders::check(&paper).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 }
 
