@@ -1,8 +1,11 @@
 //! Grades claims: how far what is measured bears out what a paper says, by one rule for every claim, metric and length of run.
 //!
-//! * Intervals count, not means: at 95 %, over the seeds of a workload.
+//! * Intervals count, not means: at 95 %, over the seeds of a workload. A single run has none; it counts as one that may be off by
+//!   [half of what is alike](ClaimMetric::single_run).
 //! * What is smaller than a metric's [noise](ClaimMetric::noise) is no difference; what is smaller than its
 //!   [likeness](ClaimMetric::likeness) is alike, unless the paper itself says what it calls alike.
+//! * Sizes are compared by [how much more](ClaimMetric::excess) the worse of two has than the better: 90 % saved are ten times as much
+//!   against one, and 80 % five times. As percentages they would lie close to each other.
 //! * A claim that is neither borne out nor excluded is undecided, with the seeds that it would take.
 
 use destage_sim::measure::MeanEstimate;
@@ -10,13 +13,14 @@ use destage_sim::measure::MeanEstimate;
 use crate::metric::ClaimMetric;
 use crate::paper::PaperClaim;
 
-/// Widens the ends of a claimed range by this share of themselves, so that figures read from a chart have room.
+/// Widens the ends of a claimed range by this share of themselves, as [excesses](ClaimMetric::excess), so that figures read from a
+/// chart have room.
 const SLACK: f64 = 0.25;
-/// Widens them by half of the last digit that papers print, too: percent, or points.
+/// Widens them by half of the last digit that papers print, too, in percent or points.
 const ROUNDING: f64 = 0.5;
 
 /// Says how far a claim holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClaimGrade {
     /// Holds in size: the whole interval lies in the claimed range, its ends widened by a quarter and half a point.
     Size,
@@ -24,17 +28,18 @@ pub enum ClaimGrade {
     Double,
     /// Holds in sign, and the paper states no size.
     Claimed,
-    /// Holds as one of likeness: the interval lies within what counts as alike.
+    /// Holds as one of likeness, or as a bound: the interval lies within what counts as alike, or below the bound.
     Alike,
     /// Holds in sign, not within a factor of two.
     Sign,
-    /// Holds at some buffer sizes only.
+    /// Holds in part: at some of the buffer sizes, workloads and pairs of policies that it is about, while others do not hold or are
+    /// missing.
     Part,
     /// Cannot be decided: the interval leaves room for what is claimed, and for the contrary.
     Undecided,
     /// Does not hold.
     Not,
-    /// Was not tried: there is no such trace, nothing is evicted, or a device is saturated.
+    /// Was not tried: there is no such trace, nothing is evicted, or both of what is compared saturate the device.
     Untried,
 }
 
@@ -58,16 +63,16 @@ impl ClaimGrade {
             Self::Size => "in size",
             Self::Double => "within a factor of 2",
             Self::Claimed => "in sign (no size is claimed)",
-            Self::Alike => "alike, as claimed",
+            Self::Alike => "alike or within bounds, as claimed",
             Self::Sign => "in sign, not in size",
-            Self::Part => "at some buffer sizes",
+            Self::Part => "in part",
             Self::Undecided => "undecided",
             Self::Not => "no",
             Self::Untried => "not tried",
         }
     }
 
-    /// Returns true if the sign is as claimed at every size, or both are alike as claimed.
+    /// Returns true if the sign is as claimed wherever it is claimed, or both are alike as claimed.
     pub const fn is_in_sign(self) -> bool {
         matches!(self, Self::Size | Self::Double | Self::Claimed | Self::Alike | Self::Sign)
     }
@@ -82,49 +87,75 @@ impl ClaimGrade {
         matches!(self, Self::Size | Self::Claimed | Self::Alike)
     }
 
-    /// Returns the grade of a claim that has these at its buffer sizes: the least of all where it holds at every size.
-    pub fn of_sizes(all: &[Self]) -> Self {
+    /// Returns the grade of a claim that has these at its buffer sizes, on its workloads and for its pairs of policies: the least of
+    /// all where it holds everywhere.
+    pub fn of_all(all: &[Self]) -> Self {
         let worst = all.iter().max_by_key(|grade| Self::ALL.iter().position(|other| other == *grade));
         let Some(&worst) = worst else { return Self::Untried };
-        let holds = all.iter().filter(|grade| grade.is_in_sign()).count();
+        let holds = all.iter().filter(|grade| grade.is_in_sign() || **grade == Self::Part).count();
         match holds {
             _ if holds == all.len() => worst,
+            0 if all.iter().all(|grade| *grade == Self::Untried) => Self::Untried,
             0 if all.contains(&Self::Undecided) => Self::Undecided,
             0 => Self::Not,
             _ => Self::Part,
         }
     }
 
-    /// Grades what is measured of a claim at one buffer size, or of their mean or best.
-    pub fn of(claim: &PaperClaim, measured: &MeanEstimate) -> Self {
+    /// Returns this grade, or that of a claim of which something could not be compared: it holds in part at best.
+    #[must_use]
+    pub const fn with_missing(self) -> Self {
+        if self.is_in_sign() { Self::Part } else { self }
+    }
+
+    /// Grades what is measured of a claim at one buffer size, on one workload, of one pair of policies; or of their mean or best.
+    /// Both are alike if they differ by `alike` percent or points at most, where likeness is what is claimed.
+    pub fn of(claim: &PaperClaim, measured: &MeanEstimate, alike: f64) -> Self {
+        let measured = with_interval(claim.metric, measured);
         let (low, high) = measured.interval();
+        if let Some(most) = claim.at_most {
+            let most = most + claim.metric.noise();
+            return match () {
+                () if high <= most => Self::Alike,
+                () if low > most => Self::Not,
+                () => Self::Undecided,
+            };
+        }
         let sign = f64::from(claim.sign());
         if claim.sign() == 0 {
-            let most = claim.likeness();
             return match () {
-                () if -most <= low && high <= most => Self::Alike,
-                () if high < -most || low > most => Self::Not,
+                () if -alike <= low && high <= alike => Self::Alike,
+                () if high < -alike || low > alike => Self::Not,
                 () => Self::Undecided,
             };
         }
         // As if better were claimed.
-        let (low, high) = if sign > 0.0 { (low, high) } else { (-high, -low) };
+        let (better_low, better_high) = if sign > 0.0 { (low, high) } else { (-high, -low) };
         let noise = claim.metric.noise();
-        if low > 0.0 && sign * measured.mean >= noise {
-            return match claim.claimed.map(f64::abs) {
-                _ if claim.sign_only => Self::Claimed,
-                [least, greatest] if least - slack(least) <= low && high <= greatest + slack(greatest) => Self::Size,
-                [least, greatest] if least / 2.0 <= low && high <= 2.0 * greatest => Self::Double,
-                _ => Self::Sign,
+        if better_low > 0.0 && sign * measured.mean >= noise {
+            let excess = |improvement: f64| sign * claim.metric.excess(sign * improvement);
+            let (low, high) = (excess(better_low), excess(better_high));
+            let [least, greatest] = claim.claimed.map(f64::abs);
+            let wide = [
+                excess(least - ROUNDING) - SLACK * excess(least),
+                excess(greatest + ROUNDING) + SLACK * excess(greatest),
+            ];
+            return match () {
+                () if claim.sign_only => Self::Claimed,
+                () if wide[0] <= low && high <= wide[1] => Self::Size,
+                () if excess(least) / 2.0 <= low && high <= 2.0 * excess(greatest) => Self::Double,
+                () => Self::Sign,
             };
         }
-        if high < noise { Self::Not } else { Self::Undecided }
+        if better_high < noise { Self::Not } else { Self::Undecided }
     }
 }
 
-/// Returns by how much an end of a claimed range is widened.
-fn slack(end: f64) -> f64 {
-    SLACK * end + ROUNDING
+/// Returns what is measured; of a single run, which has no interval, with that which its metric is given.
+fn with_interval(metric: &ClaimMetric, measured: &MeanEstimate) -> MeanEstimate {
+    let half_width =
+        if measured.samples > 1 { measured.half_width } else { measured.half_width.max(metric.single_run()) };
+    MeanEstimate { half_width, ..*measured }
 }
 
 /// Returns about how many seeds it would take until the interval decides a claim that is undecided at this size, if what is
@@ -135,6 +166,7 @@ pub fn seeds_needed(claim: &PaperClaim, measured: &MeanEstimate) -> Option<u64> 
     let noise = claim.metric.noise();
     // How far the mean is from where the interval must not reach.
     let room = match claim.sign() {
+        _ if claim.at_most.is_some() => (claim.at_most.unwrap_or_default() + noise - measured.mean).abs(),
         0 => (claim.likeness() - mean.abs()).abs(),
         _ if mean >= noise => mean,
         _ => noise - mean,

@@ -1,6 +1,7 @@
 //! Evidence: destage against theory and conservation laws ([`validate`]), and against what papers
 //! claim ([`mod@reproduce`]; the claims are data, see [`paper`]).
 
+mod compare;
 pub mod counted;
 pub mod figure;
 pub mod grade;

@@ -142,6 +142,40 @@ impl ClaimMetric {
         }
     }
 
+    /// Returns by how many percent the worse of two has more than the better, of an improvement and with its sign: 50 % saved are
+    /// 100 % more, 90 % are 900; all that there is saved is infinitely more. Points stay points.
+    pub fn excess(&self, improvement: f64) -> f64 {
+        let share = improvement / 100.0;
+        match self.improvement {
+            ImprovementKind::Points => improvement,
+            ImprovementKind::Saving if share >= 1.0 => f64::INFINITY,
+            ImprovementKind::Saving if share > 0.0 => 100.0 * share / (1.0 - share),
+            ImprovementKind::Excess | ImprovementKind::Gain if share <= -1.0 => f64::NEG_INFINITY,
+            ImprovementKind::Excess | ImprovementKind::Gain if share < 0.0 => 100.0 * share / (1.0 + share),
+            _ => improvement,
+        }
+    }
+
+    /// Returns the half width that a single run counts with, which has no interval of its own: half of what is alike, in the unit of
+    /// improvements.
+    pub const fn single_run(&self) -> f64 {
+        self.likeness() / 2.0
+    }
+
+    /// Returns the greatest difference between two that are alike and have these values, in the unit of improvements. Shares differ
+    /// by a tenth of the greater one at most: where hardly anything is hit, a point is no likeness that could fail.
+    pub fn likeness_of(&self, new: f64, than: f64) -> f64 {
+        match self.resolution {
+            MetricResolution::Share => self.likeness().min(10.0 * new.abs().max(than.abs())),
+            MetricResolution::Count | MetricResolution::Mean | MetricResolution::Tail => self.likeness(),
+        }
+    }
+
+    /// Returns true if a run that is saturated is worse by this figure than any that is not: it has times that grow without bounds.
+    pub const fn is_timing(&self) -> bool {
+        matches!(self.figure.show, ValueFormat::Time | ValueFormat::Rate)
+    }
+
     /// The unit of improvements.
     pub fn unit(&self) -> &'static str {
         if self.improvement == ImprovementKind::Points { "points" } else { "%" }

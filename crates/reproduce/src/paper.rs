@@ -160,11 +160,13 @@ fn default_figures() -> Vec<&'static ClaimMetric> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimOver {
-    /// Each size is looked at; workloads and pairs are averaged.
+    /// Each size, workload and pair is looked at by itself; the claim holds as far as it holds for the worst.
     #[default]
     Each,
-    /// Their mean.
+    /// Their mean: "reduces it by so much on average".
     Mean,
+    /// What the means of the figure over all of them improve by: "reduces the average by so much".
+    Averages,
     /// The best of all.
     Best,
 }
@@ -179,11 +181,11 @@ pub struct PaperClaim {
     /// Where the paper makes it.
     #[serde(rename = "where")]
     pub place: String,
-    /// The paper's workload; of several the mean.
+    /// The paper's workload, or several.
     pub workload: OneOrMany,
     /// What is compared.
     pub metric: &'static ClaimMetric,
-    /// The policy that the claim is about; of several the mean.
+    /// The policy that the claim is about, or several.
     pub new: OneOrMany,
     /// The policy it is compared with, or as many as `new` has.
     pub than: OneOrMany,
@@ -204,7 +206,7 @@ pub struct PaperClaim {
     pub caches: Vec<String>,
     /// Buffer sizes of `than`, as many, where they are others.
     pub than_caches: Option<Vec<String>>,
-    /// Each size, their mean, or the best.
+    /// Each by itself, their mean, or the best.
     #[serde(default)]
     pub over: ClaimOver,
     /// Least and greatest improvement; `[0, 0]` claims that both are alike.
@@ -215,8 +217,15 @@ pub struct PaperClaim {
     /// Sets up to what improvement, either way, the paper calls both alike, in percent or points; without it the metric
     /// decides. For claims of likeness.
     pub alike: Option<f64>,
+    /// Sets the greatest improvement that is claimed, where the paper gives an upper bound and nothing else, in percent or points:
+    /// "less than 1.55 %", or 0 where `new` is claimed not to be better.
+    pub at_most: Option<f64>,
+    /// Seeds of its runs, if they are more than the paper's.
+    pub seeds: Option<u64>,
     /// Names the claim of the paper of which this is another reading of ours: it is not counted.
     pub reading_of: Option<String>,
+    /// Names what the paper claims in one sentence, of which this is a part: all parts of that name count as one claim.
+    pub part_of: Option<String>,
     /// The reasons why it does not hold, or not in size.
     #[serde(default)]
     pub why: Vec<String>,
@@ -548,6 +557,23 @@ impl PaperFile {
             && (claim.sign() != 0 || !(alike > 0.0 && alike.is_finite()))
         {
             return wrong("alike is for claims of likeness, claimed = [0, 0], and is more than 0");
+        }
+        if claim.sign() == 0 && claim.over != ClaimOver::Each {
+            return wrong("claims of likeness and bounds are about each size, workload and pair: leave 'over' out");
+        }
+        if let Some(most) = claim.at_most
+            && (claim.sign() != 0 || claim.alike.is_some() || !most.is_finite())
+        {
+            return wrong("at-most is for bounds, claimed = [0, 0], and goes with no alike");
+        }
+        if claim.seeds.is_some_and(|seeds| !(self.seeds..=1000).contains(&seeds)) {
+            return wrong(&format!("seeds: between the paper's {} and 1000", self.seeds));
+        }
+        if claim.part_of.is_some() && claim.reading_of.is_some() {
+            return wrong("part-of is for claims that are counted, hence not for other readings");
+        }
+        if claim.part_of.as_ref().is_some_and(|whole| self.claim.iter().any(|other| other.id == *whole)) {
+            return wrong("part-of names what no claim is called");
         }
         if let Some(main) = &claim.reading_of {
             let main = self.claim.iter().find(|other| other.id == *main);

@@ -87,7 +87,8 @@ impl<'a> PaperPlan<'a> {
                 }
             }
         }
-        let seeds_of_all = if quick { QUICK_SEEDS.min(paper.seeds) } else { paper.seeds };
+        let most_seeds = paper.claim.iter().filter_map(|claim| claim.seeds).max().unwrap_or(paper.seeds);
+        let seeds_of_all = if quick { QUICK_SEEDS.min(paper.seeds) } else { most_seeds };
         let mut tasks = Vec::new();
         for (index, (workload, origin)) in paper.workload.iter().zip(&origins).enumerate() {
             let seeds: Vec<Option<u64>> = match origin {
@@ -96,8 +97,8 @@ impl<'a> PaperPlan<'a> {
                 Some(WorkloadOrigin::Synthetic(_)) => (1..=seeds_of_all).map(Some).collect(),
             };
             for variant in std::iter::once(None).chain(paper.variant.iter().map(Some)) {
-                let (policies, caches) = needed(paper, workload, variant);
                 for &seed in &seeds {
+                    let (policies, caches) = needed(paper, workload, variant, seed.unwrap_or(1));
                     tasks.extend(caches.chunks(CACHES_AT_A_TIME).map(|caches| PaperTask {
                         workload: index,
                         variant,
@@ -287,17 +288,19 @@ enum RunRequests {
     Made(Box<NamedWorkload>),
 }
 
-/// The policies and buffer sizes that are needed of a workload under a variant; each with each is
-/// run.
+/// The policies and buffer sizes that are needed of a workload under a variant with a seed; each with each is run. Seeds beyond the
+/// paper's are those of claims that ask for more: what is needed with one is needed with all seeds before it.
 pub(crate) fn needed(
     paper: &PaperFile,
     workload: &WorkloadEntry,
     variant: Option<&PaperVariant>,
+    seed: u64,
 ) -> (Vec<String>, Vec<u64>) {
     let name = variant.map_or("", |variant| variant.name.as_str());
     let (mut policies, mut caches) = (BTreeSet::new(), BTreeSet::new());
     for claim in &paper.claim {
-        if !claim.workload.all().iter().any(|of| workload.stands_for.contains(of)) {
+        let is_with_seed = seed <= claim.seeds.unwrap_or(paper.seeds);
+        if !is_with_seed || !claim.workload.all().iter().any(|of| workload.stands_for.contains(of)) {
             continue;
         }
         let relative = claim.relative_to.as_deref() == Some(name);
@@ -313,6 +316,10 @@ pub(crate) fn needed(
                 caches.extend(claim.cache_bytes(at).map(|(_, than)| than));
             }
         }
+    }
+    if seed > paper.seeds {
+        let wanted = paper.policies.iter().filter(|policy| policies.contains(policy));
+        return (wanted.cloned().collect(), caches.into_iter().collect());
     }
     for value in &paper.value {
         if value.at == name && workload.stands_for.contains(&value.workload) {

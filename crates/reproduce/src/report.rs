@@ -51,10 +51,14 @@ pub fn rows(reproduction: &PaperReproduction) -> Vec<[String; 6]> {
     claims.chain(examples).collect()
 }
 
-/// Returns the claim's number, and of which claim it is another reading.
+/// Returns the claim's number, and of which claim it is another reading or a part.
 pub(crate) fn number(finding: &ClaimFinding) -> String {
     let claim = finding.claim;
-    let of = claim.reading_of.as_ref().map_or_else(String::new, |main| format!(" (another reading of {main})"));
+    let of = match (&claim.reading_of, &claim.part_of) {
+        (Some(main), _) => format!(" (another reading of {main})"),
+        (None, Some(whole)) => format!(" (a part of {whole})"),
+        (None, None) => String::new(),
+    };
     format!("{}{of}", claim.id)
 }
 
@@ -77,6 +81,7 @@ pub(crate) fn what(finding: &ClaimFinding) -> String {
         (Some(than), _) => format!("{} against {}", range(&claim.caches), range(than)),
         (None, ClaimOver::Each) => range(&claim.caches),
         (None, ClaimOver::Mean) => format!("mean over {}", range(&claim.caches)),
+        (None, ClaimOver::Averages) => format!("averages over {}", range(&claim.caches)),
         (None, ClaimOver::Best) => format!("best of {}", range(&claim.caches)),
     };
     let metric = if claim.sign() == 0 { claim.metric.alike } else { claim.metric.better };
@@ -102,6 +107,9 @@ pub(crate) fn unit(finding: &ClaimFinding) -> &'static str {
 pub(crate) fn claimed(finding: &ClaimFinding) -> String {
     let unit = unit(finding);
     match finding.claim.claimed {
+        [0.0, 0.0] if finding.claim.at_most.is_some() => {
+            format!("at most {} {unit}", finding.claim.at_most.unwrap_or_default())
+        }
         [0.0, 0.0] => format!("alike within {} {unit}", finding.claim.likeness()),
         [_, b] if finding.claim.sign_only => if b > 0.0 { "better" } else { "worse" }.into(),
         [a, b] if (a - b).abs() < 1e-9 => format!("{a:+} {unit}"),
@@ -132,33 +140,46 @@ pub(crate) fn measured(finding: &ClaimFinding) -> String {
 }
 
 pub(crate) fn verdict(finding: &ClaimFinding) -> String {
-    let all = finding.measured.len();
-    let mut beyond = match finding.without_evictions {
-        0 => String::new(),
-        n => format!(" (at {n} more nothing is evicted)"),
-    };
-    if finding.saturated > 0 {
-        let _ = write!(beyond, " (at {} more a run is saturated)", finding.saturated);
-    }
-    if finding.without_base > 0 {
-        let _ = write!(beyond, " (at {} more only one of them does it at all)", finding.without_base);
+    let saturated = finding.saturated;
+    let mut beyond = String::new();
+    for (count, what) in [
+        (finding.without_evictions, "nothing is evicted"),
+        (saturated.new, "the first is saturated"),
+        (saturated.than, "the second is saturated"),
+        (saturated.both, "both are, or what is compared is, saturated"),
+        (finding.without_base, "only one of them does it at all"),
+    ] {
+        if count > 0 {
+            let _ = write!(beyond, " (in {count} {what})");
+        }
     }
     match finding.grade() {
         ClaimGrade::Untried if !finding.run => "not run: no such trace here".into(),
-        ClaimGrade::Untried if finding.saturated > 0 => "saturated".into(),
+        ClaimGrade::Untried if saturated.all() > 0 => "saturated".into(),
         ClaimGrade::Untried if finding.without_base > 0 => "only one of them does it at all".into(),
         ClaimGrade::Untried => "nothing is evicted".into(),
         ClaimGrade::Part => {
             let held = finding.grades.iter().filter(|grade| grade.is_in_sign()).count();
-            format!("in sign at {held} of {all} sizes{beyond}")
+            format!("in part: in sign in {held} of {} comparisons{beyond}", finding.grades.len() + finding.missing())
         }
         ClaimGrade::Undecided => {
-            let needed = finding.seeds_needed();
-            let needed = needed.map_or_else(String::new, |seeds| format!(": about {seeds} seeds would tell"));
+            let needed = finding
+                .seeds_needed()
+                .map(|seeds| format!(": about {seeds} seeds of {} requests would tell", thousands(finding.requests)));
+            let one = || finding.measured.iter().any(|(_, e)| e.samples == 1);
+            let needed =
+                needed.unwrap_or_else(|| if one() { ": one run does not tell".to_owned() } else { String::new() });
             format!("undecided{needed}{beyond}")
         }
         grade => format!("{}{beyond}", grade.label()),
     }
+}
+
+/// Returns a number with commas between thousands.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
+    groups.collect::<Vec<_>>().join(",")
 }
 
 /// The whole reproduction as Markdown.

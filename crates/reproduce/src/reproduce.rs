@@ -8,16 +8,17 @@ use destage_plan::PolicySpec;
 use destage_policy::buffer::{
     self, BufferConfig, BufferPolicy, BuiltPolicy, EvictionKind, Evictions, NoDevice, NoVeto, PageAccess, PolicyVisitor,
 };
+use destage_report::ReportRun;
 use destage_report::kept::ResultCache;
-use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
 use destage_sim::experiment::StopSignal;
 use destage_sim::measure::MeanEstimate;
 use destage_sweep::{AT_A_TIME, RemoteRunner, whole};
 
+use crate::compare::compare;
 use crate::grade::{ClaimGrade, seeds_needed};
 use crate::originals::FoundTraces;
-use crate::paper::{ClaimOver, PaperClaim, PaperFile, WorkedExample, WorkloadEntry, WorkloadProvenance};
+use crate::paper::{PaperClaim, PaperFile, WorkedExample, WorkloadEntry, WorkloadProvenance};
 use crate::parallel;
 use crate::placeholders;
 use crate::plan::{PaperPlan, PaperTask};
@@ -38,29 +39,54 @@ pub struct ClaimFinding<'a> {
     pub on: Vec<&'a WorkloadEntry>,
     /// Whether they are here.
     pub run: bool,
-    /// Improvement in percent (hit ratios: in points) for each buffer size in bytes at which either
-    /// policy evicts anything; or, where the claim is about their mean or the best, that alone.
+    /// Improvement in percent (hit ratios: in points) for each buffer size in bytes, workload and pair of policies of which one evicts
+    /// anything; or, where the claim is about their mean or the best, that alone.
     pub measured: Vec<(u64, MeanEstimate)>,
-    /// Buffer sizes at which neither policy evicts: nothing to compare.
+    /// Comparisons in which neither policy evicts: nothing to compare.
     pub without_evictions: usize,
-    /// Buffer sizes at which a run is saturated, so that it has no response times.
-    pub saturated: usize,
-    /// Buffer sizes at which one of the policies does something (moves pages, say) that the other
-    /// never does: no percentage.
+    /// Comparisons in which a run is saturated, so that it has no response times.
+    pub saturated: SaturatedCounts,
+    /// Comparisons in which one of the policies does something (moves pages, say) that the other never does: no percentage.
     pub without_base: usize,
-    /// Holds the grade at each of these sizes.
+    /// Holds the grade of each that is measured, then of those in which one of both is saturated.
     pub grades: Vec<ClaimGrade>,
+    /// Requests of a run, of those that have the most.
+    pub requests: u64,
+}
+
+/// Counts comparisons in which runs are saturated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SaturatedCounts {
+    /// Those of `new` only: it is worse than anything.
+    pub new: usize,
+    /// Those of `than` only.
+    pub than: usize,
+    /// Both, or one of them where the claim is about counts: nothing to compare.
+    pub both: usize,
+}
+
+impl SaturatedCounts {
+    /// Counts all of them.
+    pub const fn all(self) -> usize {
+        self.new + self.than + self.both
+    }
 }
 
 impl ClaimFinding<'_> {
     /// Returns how far the claim holds.
     pub fn grade(&self) -> ClaimGrade {
-        ClaimGrade::of_sizes(&self.grades)
+        let grade = ClaimGrade::of_all(&self.grades);
+        if self.missing() > 0 { grade.with_missing() } else { grade }
+    }
+
+    /// Counts what the claim is about and could not be compared.
+    pub const fn missing(&self) -> usize {
+        self.without_evictions + self.without_base + self.saturated.both
     }
 
     /// Returns true if there was something to compare.
     pub fn is_tried(&self) -> bool {
-        !self.measured.is_empty()
+        !self.grades.is_empty()
     }
 
     /// Returns about how many seeds would decide an undecided claim, if so many can be told.
@@ -289,109 +315,6 @@ fn groups(paper: &PaperFile, claim: &PaperClaim) -> Vec<Vec<usize>> {
         names.map(|name| stand_for(name).find(|&index| paper.workload[index].provenance == kind)).collect()
     };
     WorkloadProvenance::ALL.into_iter().filter_map(of_kind).collect()
-}
-
-/// The improvements of one pair of policies on one workload at one buffer size, one per seed.
-enum PairOutcome {
-    Improvements(Vec<f64>),
-    NothingEvicted,
-    Saturated,
-    WithoutBase,
-}
-
-fn pair(
-    (claim, at): (&PaperClaim, &str),
-    on: &WorkloadEntry,
-    results: &WorkloadResults,
-    (new, than): (&str, &str),
-    (new_cache, than_cache): (u64, u64),
-) -> Result<PairOutcome, ScenarioError> {
-    let runs = [(at, new, new_cache), (claim.than_at(at), than, than_cache)];
-    let found = runs.map(|(variant, policy, cache)| results.of(variant, policy, cache));
-    if found.iter().copied().flatten().all(|run| figures::EVICTIONS.of(run) == Some(0.0)) {
-        return Ok(PairOutcome::NothingEvicted);
-    }
-    let references = claim.relative_to.as_ref().map(|variant| runs.map(|(_, p, c)| results.of(variant, p, c)));
-    let saturated = |of: &[&[ReportRun]; 2]| of.iter().copied().flatten().any(ReportRun::is_saturated);
-    if saturated(&found) || references.as_ref().is_some_and(saturated) {
-        return Ok(PairOutcome::Saturated);
-    }
-    // The same seed is the same trace, so that runs are compared in pairs.
-    let of = |side: usize, seed: usize| {
-        let value = claim.metric.of(&found[side][seed])?;
-        match &references {
-            None => Some(value),
-            Some(references) => Some(value / claim.metric.of(&references[side][seed])?),
-        }
-    };
-    let seeds = 0..found[0].len().min(found[1].len());
-    let improvements = seeds.map(|seed| {
-        let both = of(0, seed).zip(of(1, seed)).ok_or_else(|| {
-            let metric = claim.metric;
-            let what = format_args!("the results have no {}; set device = \"{}\"", metric.words, metric.device());
-            ScenarioError::new(what).at(format_args!("claim {}, workload {}", claim.id, on.name))
-        })?;
-        Ok(claim.metric.improvement(both.0, both.1))
-    });
-    let improvements = improvements.collect::<Result<Vec<f64>, ScenarioError>>()?;
-    let finite = improvements.iter().all(|improvement| improvement.is_finite());
-    Ok(if finite { PairOutcome::Improvements(improvements) } else { PairOutcome::WithoutBase })
-}
-
-fn compare<'a>(
-    claim: &'a PaperClaim,
-    at: &'a str,
-    paper: &'a PaperFile,
-    on: &[usize],
-    results: &[WorkloadResults],
-) -> Result<ClaimFinding<'a>, ScenarioError> {
-    let entries: Vec<&WorkloadEntry> = on.iter().map(|&index| &paper.workload[index]).collect();
-    let run = on.iter().all(|&index| !results[index].is_empty());
-    // Per size: the improvements of every pair on every workload, per seed.
-    let mut sizes: Vec<(u64, Vec<Vec<f64>>)> = Vec::new();
-    let (mut without_evictions, mut saturated, mut without_base) = (0, 0, 0);
-    for caches in claim.cache_bytes(at).filter(|_| run) {
-        let (mut there, mut any_saturated, mut any_without_base) = (Vec::new(), false, false);
-        for (&index, entry) in on.iter().zip(&entries) {
-            for (new, than) in claim.new.all().iter().zip(claim.than.all()) {
-                match pair((claim, at), entry, &results[index], (new, than), caches)? {
-                    PairOutcome::Improvements(of_seeds) => there.push(of_seeds),
-                    PairOutcome::NothingEvicted => {}
-                    PairOutcome::Saturated => any_saturated = true,
-                    PairOutcome::WithoutBase => any_without_base = true,
-                }
-            }
-        }
-        if any_saturated {
-            saturated += 1;
-        } else if any_without_base {
-            without_base += 1;
-        } else if there.is_empty() {
-            without_evictions += 1;
-        } else {
-            sizes.push((caches.0, there));
-        }
-    }
-    let measured = match claim.over {
-        ClaimOver::Each => sizes.iter().map(|(cache, there)| (*cache, mean_by_seed(there))).collect(),
-        ClaimOver::Mean => {
-            let all: Vec<Vec<f64>> = sizes.iter().flat_map(|(_, there)| there.clone()).collect();
-            sizes.first().map(|(cache, _)| (*cache, mean_by_seed(&all))).into_iter().collect()
-        }
-        ClaimOver::Best => {
-            let single = sizes.iter().flat_map(|(cache, there)| there.iter().map(|x| (*cache, MeanEstimate::of(x))));
-            single.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).into_iter().collect::<Vec<_>>()
-        }
-    };
-    let grades = measured.iter().map(|(_, e)| ClaimGrade::of(claim, e)).collect();
-    Ok(ClaimFinding { claim, at, on: entries, run, measured, without_evictions, saturated, without_base, grades })
-}
-
-/// The mean over all, seed by seed, with its interval over the seeds.
-fn mean_by_seed(all: &[Vec<f64>]) -> MeanEstimate {
-    let seeds = all.iter().map(Vec::len).min().unwrap_or(0);
-    let of_seed = |seed: usize| all.iter().map(|x| x[seed]).sum::<f64>() / all.len() as f64;
-    MeanEstimate::of(&(0..seeds).map(of_seed).collect::<Vec<_>>())
 }
 
 /// Works an example through.

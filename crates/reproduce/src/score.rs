@@ -9,9 +9,9 @@ pub struct GradeCounts([usize; ClaimGrade::ALL.len()]);
 
 impl GradeCounts {
     /// Counts claims of a paper, each on its [nearest](crate::reproduce::PaperReproduction::nearest) workload. Other readings of a
-    /// claim are left out.
+    /// claim are left out, and all parts of one count once.
     pub fn of_claims(nearest: &[&ClaimFinding<'_>]) -> Self {
-        nearest.iter().filter(|finding| finding.claim.reading_of.is_none()).map(|finding| finding.grade()).collect()
+        counted(nearest).into_iter().map(|(_, grade)| grade).collect()
     }
 
     /// Returns how many have this grade.
@@ -38,6 +38,22 @@ impl GradeCounts {
     pub fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(own, other)| *own += other);
     }
+}
+
+/// Lists what counts of a paper, in its order: claims that are no other readings, and what has several parts once, by its name.
+pub fn counted<'a>(nearest: &[&'a ClaimFinding<'_>]) -> Vec<(&'a str, ClaimGrade)> {
+    let mut all: Vec<(&str, Vec<ClaimGrade>)> = Vec::new();
+    for finding in nearest.iter().filter(|finding| finding.claim.reading_of.is_none()) {
+        let (claim, grade) = (finding.claim, finding.grade());
+        match claim.part_of.as_deref() {
+            None => all.push((&claim.id, vec![grade])),
+            Some(whole) => match all.iter_mut().find(|(name, _)| *name == whole) {
+                Some((_, grades)) => grades.push(grade),
+                None => all.push((whole, vec![grade])),
+            },
+        }
+    }
+    all.into_iter().map(|(name, grades)| (name, ClaimGrade::of_all(&grades))).collect()
 }
 
 impl FromIterator<ClaimGrade> for GradeCounts {

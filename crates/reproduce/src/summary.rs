@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::grade::ClaimGrade;
 use crate::reasons::reasons;
 use crate::report::{claimed, measured};
-use crate::reproduce::PaperReproduction;
-use crate::score::GradeCounts;
+use crate::reproduce::{ClaimFinding, PaperReproduction};
+use crate::score::{GradeCounts, counted};
 use crate::{prose, report};
 
 /// Says how claims are graded, under the table.
@@ -39,9 +39,9 @@ impl PaperSummary {
             return;
         }
         self.rows.push((paper.name.clone(), GradeCounts::of_claims(&nearest)));
-        let counted = || nearest.iter().filter(|finding| finding.claim.reading_of.is_none());
+        let counted = counted(&nearest);
         let of = |grade: ClaimGrade| {
-            let ids = counted().filter(|finding| finding.grade() == grade).map(|finding| finding.claim.id.as_str());
+            let ids = counted.iter().filter(|(_, own)| *own == grade).map(|(id, _)| *id);
             ids.collect::<Vec<_>>().join(", ")
         };
         out.push('\n');
@@ -51,15 +51,19 @@ impl PaperSummary {
                 let _ = writeln!(out, "* **{}**: {ids}", grade.label());
             }
         }
-        let others = counted().filter(|finding| !finding.grade().is_whole());
-        let told = others.map(|finding| {
-            let grade = finding.grade();
-            let figures = if finding.is_tried() {
-                format!("; {} of {}", measured(finding), claimed(finding))
-            } else {
-                String::new()
+        let told = counted.iter().filter(|(_, grade)| !grade.is_whole()).map(|(id, grade)| {
+            let figures = |finding: &&&ClaimFinding<'_>| {
+                let figures = format!("{} of {}", measured(finding), claimed(finding));
+                if finding.claim.id == *id { figures } else { format!("{} {figures}", finding.claim.id) }
             };
-            format!("{} ({}{figures})", finding.claim.id, grade.label())
+            let own = nearest.iter().filter(|finding| {
+                let claim = finding.claim;
+                let is_own = claim.id == *id || claim.part_of.as_deref() == Some(id);
+                is_own && finding.is_tried() && !finding.grade().is_whole()
+            });
+            let figures: Vec<_> = own.map(|finding| figures(&finding)).collect();
+            let figures = if figures.is_empty() { String::new() } else { format!("; {}", figures.join("; ")) };
+            format!("{id} ({}{figures})", grade.label())
         });
         let told = told.collect::<Vec<_>>().join(", ");
         if !told.is_empty() {

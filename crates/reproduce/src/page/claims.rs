@@ -14,6 +14,7 @@ use crate::report::{
     VALUE_COLUMNS, by_policy, claimed, measured, other_assumptions, values, verdict, what, with_others, workloads,
 };
 use crate::reproduce::{ClaimFinding, PaperReproduction};
+use crate::score::counted;
 
 /// Every claim with its strip.
 pub(super) fn claims(html: &mut String, reproduction: &PaperReproduction<'_>, nearest: &[&ClaimFinding<'_>]) {
@@ -89,10 +90,14 @@ pub(super) fn claims(html: &mut String, reproduction: &PaperReproduction<'_>, ne
     }
 }
 
-/// Says where the paper makes a claim, and of which claim it is another reading.
+/// Says where the paper makes a claim, and of which claim it is another reading or a part.
 fn place_of(claim: &PaperClaim) -> String {
-    let reading = claim.reading_of.as_ref().map_or_else(String::new, |main| format!("; another reading of {main}"));
-    format!("{}{reading}", claim.place)
+    let of = match (&claim.reading_of, &claim.part_of) {
+        (Some(main), _) => format!("; another reading of {main}"),
+        (None, Some(whole)) => format!("; a part of {whole}"),
+        (None, None) => String::new(),
+    };
+    format!("{}{of}", claim.place)
 }
 
 /// Why claims fail, each reason with the claims that it explains.
@@ -101,8 +106,8 @@ pub(super) fn reasons(html: &mut String, reproduction: &PaperReproduction<'_>, n
     if short == 0 {
         return;
     }
-    let of_paper = || nearest.iter().filter(|finding| finding.claim.reading_of.is_none());
-    let (counted, whole) = (of_paper().count(), of_paper().filter(|finding| finding.grade().is_whole()).count());
+    let of_paper = counted(nearest);
+    let (counted, whole) = (of_paper.len(), of_paper.iter().filter(|(_, grade)| grade.is_whole()).count());
     let _ = write!(
         html,
         "<h3 id=\"reasons-{}\">Why {} of {counted} do not hold as claimed</h3>\n<dl class=\"reasons\">",

@@ -13,10 +13,11 @@ use crate::reproduce::ClaimFinding;
 pub(super) struct DataRows(Vec<Vec<TableCell>>);
 
 /// The columns of the table of claims: name and whether it is text.
-pub(super) const CLAIMS: [(&str, bool); 16] = [
+pub(super) const CLAIMS: [(&str, bool); 17] = [
     ("paper", true),
     ("claim", true),
     ("reading_of", true),
+    ("part_of", true),
     ("where", true),
     ("what", true),
     ("assumption", true),
@@ -107,6 +108,7 @@ pub(super) fn claim_row(paper: &str, finding: &ClaimFinding<'_>) -> Vec<TableCel
         text(paper),
         text(&finding.claim.id),
         finding.claim.reading_of.as_deref().map_or(TableCell::Null, text),
+        finding.claim.part_of.as_deref().map_or(TableCell::Null, text),
         text(&finding.claim.place),
         text(&what(finding)),
         text(finding.at),

@@ -159,8 +159,8 @@ impl PaperPages {
                 "In sign, or alike",
                 format!("{in_sign} of {all}"),
                 format!(
-                    "{} %, and {} % of those that could be tried: what a paper calls better is better here, at every buffer size \
-                     that it speaks of.",
+                    "{} %, and {} % of those that could be tried: what a paper calls better is better here, at every buffer size, on \
+                     every workload and for every pair that it speaks of.",
                     share(in_sign, all),
                     share(in_sign, tried)
                 ),
@@ -169,7 +169,7 @@ impl PaperPages {
                 "Claims that do not hold",
                 format!("{} of {all}", of(ClaimGrade::Not)),
                 format!(
-                    "{part} more hold at some buffer sizes only, {undecided} cannot be decided by so many seeds, {untried} could not \
+                    "{part} more hold in part, {undecided} cannot be decided by so many seeds, {untried} could not \
                      be tried. Why stands with each paper."
                 ),
             ),
@@ -241,15 +241,19 @@ impl PaperPages {
             let _ = write!(
                 body,
                 "<section aria-labelledby=\"overview\"><h2 id=\"overview\">How many claims hold</h2>\n{}\
-                 <p class=\"note\">Each claim of a paper counts once, whatever the readings of it that are tried: on the workload that is \
-                 nearest to the paper's own among those on which there is anything to compare. In sign: the interval (95 %, over the \
-                 seeds) excludes zero and what is below the figure's noise, at every buffer size that the claim is about. In size: all \
-                 of the interval lies in the claimed range, each end of it moved outwards by a quarter of itself and half a point; \
-                 within a factor of two: between half of the least and twice the greatest that is claimed. Alike: within 2 % of counts, \
-                 5 % of means, 10 % of tails, 1 point of ratios, or what the paper calls alike. Undecided: the interval leaves room for \
+                 <p class=\"note\">Each claim of a paper counts once, whatever the readings of it that are tried, and so do the parts of \
+                 one sentence: on the workload that is nearest to the paper's own among those on which there is anything to compare. The worst \
+                 of what a claim is about decides: every buffer size, workload and pair of policies, unless the paper speaks of an average \
+                 or of the best. In sign: the interval (95 %, over the seeds) excludes zero and what is below the figure's noise. In size: \
+                 all of the interval lies in the claimed range, each end of it moved outwards by a quarter of itself and half a point; \
+                 within a factor of two: between half of the least and twice the greatest that is claimed. Both are taken of how much more \
+                 the worse of two has, so that 80 % saved count as five times as much and 90 % as ten. Alike: within 2 % of counts, 5 % of \
+                 means, 10 % of tails, 1 point of ratios and a tenth of them, or what the paper calls alike. In part: some of it holds, \
+                 some does not or could not be compared. Who saturates a device that the other does not is worse. A single run counts \
+                 as one that is off by half of what is alike. Undecided: the interval leaves room for \
                  the claim and for the contrary.</p>\n<div class=\"scroll\"><table class=\"overview\"><thead><tr><th scope=\"col\">paper</th>\
                  <th scope=\"col\">claims</th><th scope=\"col\">borne out</th><th scope=\"col\">in sign, not in size</th>\
-                 <th scope=\"col\">at some sizes</th><th scope=\"col\">undecided</th><th scope=\"col\">do not hold</th>\
+                 <th scope=\"col\">in part</th><th scope=\"col\">undecided</th><th scope=\"col\">do not hold</th>\
                  <th scope=\"col\">not tried</th><th scope=\"col\"></th></tr></thead><tbody>\n{}</tbody></table></div>\n\
                  <p class=\"legend\">{}</p></section>\n",
                 self.cards(),

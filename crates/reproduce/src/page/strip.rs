@@ -93,6 +93,7 @@ impl StripScale {
         }
         let claim = first.claim;
         let (low, high) = match claim.sign() {
+            0 if claim.at_most.is_some() => (0.0, self.x(claim.at_most.unwrap_or_default())),
             0 => (self.x(-claim.likeness()), self.x(claim.likeness())),
             1 if claim.sign_only => (self.x(0.0), WIDTH),
             _ if claim.sign_only => (0.0, self.x(0.0)),

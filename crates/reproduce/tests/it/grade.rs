@@ -28,19 +28,28 @@ const fn measured(mean: f64, half_width: f64) -> MeanEstimate {
 fn claims_are_graded_by_their_intervals() {
     use ClaimGrade::{Alike, Claimed, Double, Not, Sign, Size, Undecided};
     let percent = claim("response", [40.0, 40.0], "");
+    let most = claim("response", [90.0, 90.0], "");
+    let bound = claim("cache-metadata", [0.0, 0.0], "at-most = 1.5");
     let range = claim("evictions", [4.0, 70.0], "");
     let worse = claim("response", [-10.0, -10.0], "");
     let better = claim("response", [1.0, 1.0], "sign-only = true");
     let alike = claim("erases", [0.0, 0.0], "");
     let similar = claim("response", [0.0, 0.0], "alike = 8.19");
     for (claim, mean, half_width, expected) in [
-        // From 29.5 to 50.5.
-        (&percent, 40.0, 10.0, Size),
+        // 40 % saved are 67 % more against one, so that 50 to 83 % are in size: 33.3 to 45.5 % saved, and half a point for rounding.
+        (&percent, 39.0, 6.0, Size),
         // The mean is where it should be, the interval is not.
-        (&percent, 40.0, 11.0, Double),
-        (&percent, 21.0, 0.5, Double),
-        (&percent, 79.0, 0.5, Double),
-        (&percent, 79.0, 2.0, Sign),
+        (&percent, 39.0, 8.0, Double),
+        // From 33 to 133 % more.
+        (&percent, 26.0, 0.5, Double),
+        (&percent, 56.0, 0.5, Double),
+        (&percent, 24.0, 0.5, Sign),
+        (&percent, 58.0, 0.5, Sign),
+        // Ten times as much: 90 % are claimed, and 80 are five times.
+        (&most, 90.0, 1.0, Size),
+        (&most, 85.0, 1.0, Double),
+        (&most, 80.0, 1.0, Sign),
+        (&most, 96.0, 1.0, Sign),
         (&percent, 3.0, 1.0, Sign),
         (&percent, 40.0, 45.0, Undecided),
         (&percent, 5.0, 10.0, Undecided),
@@ -65,13 +74,21 @@ fn claims_are_graded_by_their_intervals() {
         (&alike, 5.0, 1.5, Not),
         (&similar, -7.0, 1.0, Alike),
         (&similar, -7.0, 2.0, Undecided),
+        (&bound, 1.0, 0.4, Alike),
+        (&bound, -3.0, 0.4, Alike),
+        (&bound, 1.5, 0.4, Undecided),
+        (&bound, 2.0, 0.4, Not),
     ] {
-        assert_eq!(ClaimGrade::of(claim, &measured(mean, half_width)), expected, "{mean} ± {half_width} of {claim:?}");
+        assert_eq!(
+            ClaimGrade::of(claim, &measured(mean, half_width), claim.likeness()),
+            expected,
+            "{mean} ± {half_width} of {claim:?}"
+        );
     }
 }
 
 #[test]
-fn sizes_make_one_grade() {
+fn comparisons_make_one_grade() {
     use ClaimGrade::{Alike, Double, Not, Part, Sign, Size, Undecided, Untried};
     for (all, expected) in [
         (&[][..], Untried),
@@ -83,7 +100,7 @@ fn sizes_make_one_grade() {
         (&[Not, Undecided], Undecided),
         (&[Not, Not], Not),
     ] {
-        assert_eq!(ClaimGrade::of_sizes(all), expected, "{all:?}");
+        assert_eq!(ClaimGrade::of_all(all), expected, "{all:?}");
     }
 }
 
@@ -98,6 +115,30 @@ fn more_seeds_are_told_where_they_would_decide() {
     assert_eq!(seeds_needed(&percent, &MeanEstimate { samples: 1, ..measured(20.0, 0.0) }), None);
     let alike = claim("erases", [0.0, 0.0], "");
     assert_eq!(seeds_needed(&alike, &measured(1.0, 2.0)), Some(12));
+}
+
+#[test]
+fn single_runs_have_the_interval_of_their_metric() {
+    let one = |metric: &str, mean: f64| {
+        let claim = claim(metric, [0.0, 0.0], "");
+        ClaimGrade::of(&claim, &MeanEstimate { mean, half_width: 0.0, samples: 1 }, claim.likeness())
+    };
+    // Half of what is alike: 2.5 % of means, 1 % of counts.
+    assert_eq!(one("response", 2.4), ClaimGrade::Alike);
+    assert_eq!(one("response", 2.6), ClaimGrade::Undecided);
+    assert_eq!(one("response", 7.6), ClaimGrade::Not);
+    assert_eq!(one("erases", 1.1), ClaimGrade::Undecided);
+    let percent = claim("response", [3.0, 3.0], "sign-only = true");
+    let graded = |mean| ClaimGrade::of(&percent, &MeanEstimate { mean, half_width: 0.0, samples: 1 }, 5.0);
+    assert_eq!((graded(2.4), graded(2.6)), (ClaimGrade::Undecided, ClaimGrade::Claimed));
+}
+
+#[test]
+fn shares_are_alike_within_a_tenth() {
+    let metric = ClaimMetric::named("hit-ratio").expect("a metric");
+    // A point where much is hit, a tenth where hardly anything is.
+    assert!((metric.likeness_of(0.5, 0.4) - 1.0).abs() < 1e-9);
+    assert!((metric.likeness_of(0.004, 0.003) - 0.04).abs() < 1e-9);
 }
 
 #[test]
@@ -143,7 +184,7 @@ proptest! {
             other => panic!("{other:?} at one size"),
         };
         let (before, after) =
-            (ClaimGrade::of(&claim, &estimate), ClaimGrade::of(&claim, &MeanEstimate { half_width: estimate.half_width + more, ..estimate }));
+            (ClaimGrade::of(&claim, &estimate, claim.likeness()), ClaimGrade::of(&claim, &MeanEstimate { half_width: estimate.half_width + more, ..estimate }, claim.likeness()));
         if before == ClaimGrade::Not {
             prop_assert!(matches!(after, ClaimGrade::Not | ClaimGrade::Undecided), "{before:?} {after:?}");
         } else {
@@ -151,11 +192,30 @@ proptest! {
         }
     }
 
-    /// A claim and its mirror image fare alike.
+    /// Whoever of two is called better, a claim and its mirror image fare alike: so much saved, or so much more the other way round.
     #[test]
-    fn better_and_worse_are_judged_alike(least in 0.5_f64..100.0, mean in -200.0_f64..200.0, half in 0.0_f64..100.0) {
-        let up = ClaimGrade::of(&claim("response", [least, least], ""), &measured(mean, half));
-        let down = ClaimGrade::of(&claim("response", [-least, -least], ""), &measured(-mean, half));
-        prop_assert_eq!(up, down);
+    fn better_and_worse_are_judged_alike(least in 1.0_f64..90.0, mean in -100.0_f64..95.0, half in 0.0_f64..4.0) {
+        let more = |saved: f64| if saved > 0.0 { 100.0 * saved / (100.0 - saved) } else { saved };
+        let (low, high) = (more(mean - half), more(mean + half));
+        let other = measured(-f64::midpoint(low, high), (high - low) / 2.0);
+        let saved = ClaimGrade::of(&claim("response", [least, least], ""), &measured(mean, half), 5.0);
+        let spent = ClaimGrade::of(&claim("response", [-more(least), -more(least)], ""), &other, 5.0);
+        // Noise and rounding are of percentages.
+        if mean.abs() - half > 1.0 {
+            prop_assert_eq!(saved.is_in_sign(), spent.is_in_sign());
+        }
+        if saved == ClaimGrade::Size {
+            prop_assert!(spent.is_borne_out() || least < 5.0, "{:?}", spent);
+        }
+    }
+
+    /// Who holds in size is within a factor of two: both ends of the interval are, but for the rounding of what is printed.
+    #[test]
+    fn what_holds_in_size_is_near(least in 5.0_f64..95.0, mean in 0.0_f64..100.0, half in 0.0_f64..20.0) {
+        let claim = claim("response", [least, least], "");
+        if ClaimGrade::of(&claim, &measured(mean, half), 5.0) == ClaimGrade::Size {
+            let times = |saved: f64| saved / (100.0 - saved);
+            prop_assert!(times(mean - half) > times(least) / 2.0 && times(mean + half) < 2.0 * times(least));
+        }
     }
 }

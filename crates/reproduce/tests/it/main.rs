@@ -2,6 +2,7 @@
 
 mod small;
 
+mod compared;
 mod counted;
 mod grade;
 mod kept;
