@@ -52,13 +52,20 @@ pub fn check(paper: &PaperFile) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-/// Lists figures outside of braces, such as "68 %": nothing would notice if they were no results any more.
+/// Lists figures outside of braces and of quotations, such as "68 %": nothing would notice if they were no results any more. What
+/// stands in quotation marks is the paper's.
 pub fn bare_figures<'a>(text: &'a str, paper: &'a PaperFile) -> Vec<&'a str> {
-    let texts = parts(text, paper).into_iter().flatten().filter_map(|part| match part {
-        ProsePart::Text(text) => Some(text),
-        _ => None,
-    });
-    texts.flat_map(bare_figures_in).collect()
+    let (mut found, mut is_quoted) = (Vec::new(), false);
+    for part in parts(text, paper).into_iter().flatten() {
+        let ProsePart::Text(text) = part else { continue };
+        for (number, piece) in text.split('"').enumerate() {
+            is_quoted ^= number > 0;
+            if !is_quoted {
+                found.extend(bare_figures_in(piece));
+            }
+        }
+    }
+    found
 }
 
 /// Cuts a text at its braces.

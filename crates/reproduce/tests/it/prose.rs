@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use destage_reproduce::paper::PaperFile;
-use destage_reproduce::placeholders::bare_figures;
+use destage_reproduce::paper::{PaperFile, built_in};
+use destage_reproduce::placeholders::{bare_figures, check};
 use destage_reproduce::prose::fill;
 use destage_reproduce::reproduce::reproduce;
 
@@ -167,7 +167,7 @@ fn names_may_have_on_and_at_in_them() {
     for text in ["{S2 at night}", "{S2 at night on pages on a disk at night at on a disk}", &format!("{{{run}}}")] {
         let (_folder, paper) = small(text);
         let paper = paper.expect("a paper");
-        destage_reproduce::placeholders::check(&paper).unwrap_or_else(|error| panic!("{text}: {error}"));
+        check(&paper).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 }
 
@@ -178,4 +178,24 @@ fn figures_outside_of_braces_are_found() {
     let (_folder, paper) = small(verdict);
     let paper = paper.expect("a paper");
     assert_eq!(bare_figures(&paper.verdict, &paper), ["68 %", "5.5 points", "12\u{b5}s"]);
+}
+
+#[test]
+fn quotations_may_have_figures() {
+    let (_folder, paper) = small(r#"It says \"by 68 % on {S1} or 5 %\", not 4 %."#);
+    let paper = paper.expect("a paper");
+    assert_eq!(bare_figures(&paper.verdict, &paper), ["4 %"]);
+}
+
+/// Every figure of what is built in is a result that is filled in, a setting, or a quotation.
+#[test]
+fn built_in_prose_has_no_bare_figures() {
+    for name in built_in() {
+        let paper = PaperFile::named(name).expect("it is built in");
+        check(&paper).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let reasons = paper.reason.iter().map(|reason| (reason.id.as_str(), reason.text.as_str()));
+        for (place, text) in std::iter::once(("verdict", paper.verdict.as_str())).chain(reasons) {
+            assert_eq!(bare_figures(text, &paper), [""; 0], "{name}, {place}");
+        }
+    }
 }
