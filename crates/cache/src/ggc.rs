@@ -29,10 +29,11 @@ const MODE: ParamSpec = ParamSpec {
 
 const QUOTA: ParamSpec = ParamSpec {
     name: "quota",
-    default: "same",
-    values: "same, watermark, 1 to 65535",
+    // "Forcefully triggering GCs of individual SSDs at the same time" (LAWC, section 3.2): a collection stops where any does.
+    default: "watermark",
+    values: "watermark, same, 1 to 65535",
     unit: "blocks",
-    help: "how much each element of the others collects: as many blocks as the first, up to its own threshold, or so many",
+    help: "how much each element of the others collects: up to its own threshold, as many blocks as the first, or so many",
 };
 
 const IDLE: ParamSpec = ParamSpec {

@@ -71,7 +71,7 @@ impl Bench {
 #[test]
 fn when_one_begins_all_others_are_asked_for_as_many_blocks() {
     for cache in host_caches() {
-        let mut bench = Bench::new(&format!("ggc+{}", cache.name));
+        let mut bench = Bench::new(&format!("ggc+{}:quota=same", cache.name));
         bench.begins(0, 1, 3);
         let three = Quota::Blocks(3);
         assert_eq!(bench.asked(), [(0, three), (2, three), (3, three)], "{}", cache.name);
@@ -94,10 +94,13 @@ fn when_one_begins_all_others_are_asked_for_as_many_blocks() {
 
 #[test]
 fn the_quota_is_a_parameter() {
-    for (quota, expected) in
-        [("watermark", Quota::Watermark), ("7", Quota::Blocks(7)), ("65535", Quota::Blocks(65_535))]
-    {
-        let mut bench = Bench::new(&format!("ggc+wow:groups=2:quota={quota}"));
+    for (quota, expected) in [
+        ("", Quota::Watermark),
+        (":quota=watermark", Quota::Watermark),
+        (":quota=7", Quota::Blocks(7)),
+        (":quota=65535", Quota::Blocks(65_535)),
+    ] {
+        let mut bench = Bench::new(&format!("ggc+wow:groups=2{quota}"));
         bench.begins(0, 3, 2);
         assert_eq!(bench.asked(), [(0, expected), (1, expected), (2, expected)]);
     }
@@ -105,7 +108,7 @@ fn the_quota_is_a_parameter() {
 
 #[test]
 fn who_does_not_answer_is_not_asked() {
-    let mut bench = Bench::start("ggc+none", DevSet::first(4), DevSet::one(Dev(2)));
+    let mut bench = Bench::start("ggc+none:quota=same", DevSet::first(4), DevSet::one(Dev(2)));
     let two = Quota::Blocks(2);
     bench.begins(0, 1, 2);
     assert_eq!(bench.asked(), [(0, two), (3, two)]);
@@ -115,7 +118,7 @@ fn who_does_not_answer_is_not_asked() {
     bench.begins(3, 1, 2);
     assert_eq!(bench.asked().len(), 3);
     // An order that fails tells that its device is lost.
-    let mut bench = Bench::new("ggc+none");
+    let mut bench = Bench::new("ggc+none:quota=same");
     bench.begins(0, 1, 2);
     bench.done(1, |dev| if dev == Dev(3) { StepOutcome::Failed(dev) } else { StepOutcome::Ok });
     assert_eq!(bench.engine.controller().array().degraded(), DevSet::one(Dev(3)));
@@ -220,7 +223,7 @@ fn parameters_have_one_meaning_each_and_one_that_has_no_effect_is_refused() {
     }
     assert_eq!(all_host_caches().count(), host_caches().count() * (1 + host_cache_layers().count()));
     for (cache, expected) in [
-        ("ggc+none:quota=0", "policy 'ggc+none': quota = '0' is not one of: same, watermark, 1 to 65535"),
+        ("ggc+none:quota=0", "policy 'ggc+none': quota = '0' is not one of: watermark, same, 1 to 65535"),
         ("ggc+none:mode=other", "policy 'ggc+none': mode = 'other' is not one of: reactive, proactive"),
         ("ggc+none:soft=9", "policy 'ggc': soft has no effect with mode = reactive and members = off"),
         ("ggc+none:idle=9ms:members=2", "policy 'ggc': idle has no effect with mode = reactive"),

@@ -271,7 +271,7 @@ fn modern_members_tell_of_orders_alone() {
 #[test]
 fn whatever_the_level_members_collect_together_if_they_are_told_to() {
     for level in [RaidLevel::Raid0, RaidLevel::Raid5] {
-        let results = run(&over_ssds(level, &["none", "ggc+none", "ggc+none:quota=watermark"]), &random_writes(2_000));
+        let results = run(&over_ssds(level, &["none", "ggc+none:quota=same", "ggc+none"]), &random_writes(2_000));
         let [alone, together, watermark] = &results[..] else { panic!("three results") };
         assert_eq!((orders(alone), alone.steps.collect), (0, 0));
         assert!(orders(together) > 30, "{level}: {} orders", orders(together));
@@ -307,7 +307,9 @@ fn whatever_the_level_members_collect_together_if_they_are_told_to() {
 
 #[test]
 fn all_collect_when_several_have_said_that_they_will_have_to_before_one_has_to() {
-    let policies = ["ggc+none", "ggc+none:members=2", "ggc+none:members=4", "ggc+none:members=2:soft=0"];
+    let policies =
+        ["", ":members=2", ":members=4", ":members=2:soft=0"].map(|members| format!("ggc+none:quota=same{members}"));
+    let policies = policies.each_ref().map(String::as_str);
     let results = run(&over_ssds(RaidLevel::Raid5, &policies), &random_writes(2_000));
     let rounds = |result: &ArrayResult| {
         let of = result.collections.as_ref().expect("there are SSDs");
