@@ -31,7 +31,7 @@ pub fn command() -> Command {
             "Look for the traces that papers used, by name and content.\n\n\
              Every file in the folder and in the folders in it is opened, compressed or not, and held against what was published \
              about the SPC traces (Financial, WebSearch), the 36 volumes of MSR Cambridge, FIU, Cello and Exchange. Then it is told, for \
-             each file, what it is: the whole original, a prefix or piece of it, or something else that only looks like it, with the \
+             each file, what it is: the whole original, one as long, a prefix or piece of it, or something else that only looks like it, with the \
              figure that is off; and for each paper which of its traces are here, and where the others were published. \
              `destage reproduce --traces DIR` takes what is found.",
         )
@@ -184,6 +184,9 @@ pub(super) fn what(known: &TraceCatalogue, verdict: &TraceVerdict) -> String {
             format!("whole original: {}", title(trace))
         }
         TraceVerdict::Whole { trace, .. } => format!("whole original: {}; papers' figures differ", title(trace)),
+        TraceVerdict::AsLong { trace, .. } => {
+            format!("as long as the original: {}; its requests are not published", title(trace))
+        }
         TraceVerdict::KnownPiece { trace, share } => format!("known piece: {}{}", title(trace), part(share)),
         TraceVerdict::Prefix { trace, share, .. } => format!("prefix of {}{}", title(trace), part(share)),
         TraceVerdict::Piece { trace, share, is_proven: true } => format!("piece of {}{}", title(trace), part(share)),
@@ -211,7 +214,7 @@ pub(super) fn what(known: &TraceCatalogue, verdict: &TraceVerdict) -> String {
 pub(super) fn why(verdict: &TraceVerdict) -> Vec<String> {
     let lines = |checks: &[StatisticCheck]| checks.iter().map(ToString::to_string).collect::<Vec<_>>();
     match verdict {
-        TraceVerdict::Whole { deviations, .. } => lines(deviations),
+        TraceVerdict::Whole { deviations, .. } | TraceVerdict::AsLong { deviations, .. } => lines(deviations),
         TraceVerdict::NotIt { reason, off, .. } => reason.iter().cloned().chain(lines(off)).collect(),
         TraceVerdict::Damaged { error, .. } => vec![error.clone()],
         TraceVerdict::Prefix { because, .. } => vec![because.clone()],
@@ -246,7 +249,9 @@ fn as_json(known: &TraceCatalogue, found: &FoundTraces, needs: &[PaperNeeds]) ->
             "usable": verdict.is_usable(),
         });
         match verdict {
-            TraceVerdict::Whole { deviations, .. } => value["deviations"] = checks(deviations).into(),
+            TraceVerdict::Whole { deviations, .. } | TraceVerdict::AsLong { deviations, .. } => {
+                value["deviations"] = checks(deviations).into()
+            }
             TraceVerdict::KnownPiece { share, .. } | TraceVerdict::Piece { share, .. } => value["share"] = json!(share),
             TraceVerdict::Prefix { share, because, .. } => {
                 value["share"] = json!(share);

@@ -101,6 +101,14 @@ pub struct UnpublishedTrace {
     pub why: String,
 }
 
+/// Returns true if a text is a request as the catalogue has it.
+fn is_request(text: &str) -> bool {
+    let place = text.strip_prefix("R ").or_else(|| text.strip_prefix("W "));
+    let numbers = place.and_then(|place| place.split_once('+'));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u64>().is_ok();
+    numbers.is_some_and(|(sector, sectors)| is_number(sector) && is_number(sectors))
+}
+
 const fn one() -> u64 {
     1
 }
@@ -151,6 +159,11 @@ impl TraceCatalogue {
             if let Some(name) = trace.names.iter().find(|name| name.is_empty() || name.to_lowercase() != **name) {
                 return Err(at(format!("names: \"{name}\": expected a word in lower case")));
             }
+            if let Some(begin) = trace.begins.iter().find(|begin| !is_request(begin)) {
+                return Err(at(format!(
+                    "begins: \"{begin}\": expected R or W, sector and sectors, such as \"W 303567+7\""
+                )));
+            }
             let formats = if trace.formats.is_empty() { &family.formats } else { &trace.formats };
             let specs =
                 formats.iter().map(|text| text.parse::<FormatSpec>().map_err(|error| at(format!("formats: {error}"))));
@@ -160,7 +173,11 @@ impl TraceCatalogue {
             }
             for table in trace.published.iter().chain(&family.published) {
                 let is_right = |figure: &f64| figure.is_finite() && *figure >= 0.0;
+                let is_empty = table.figures.get(&TraceMeasure::Requests) == Some(&0.0);
                 let figures = !table.figures.is_empty() && table.figures.values().all(is_right);
+                if is_empty {
+                    return Err(at(format!("published by {}: requests = 0: expected 1 or more", table.source)));
+                }
                 if !figures || !is_right(&table.within) || table.first == Some(0) {
                     return Err(at(format!(
                         "published by {}: expected figures of 0 or more, within = 0 or more, first = 1 or more",

@@ -1,7 +1,7 @@
 //! Holds what was measured of a file against what is published of a trace.
 //!
-//! A file is the whole trace if it has as many requests as published (or lasts as long, where only that is) and all
-//! other figures hold. A piece has at most as much of everything that adds up. What has less is a prefix if it begins as
+//! A file is the whole trace if it has as many requests as published, and as long as the trace if it lasts as long where only that is
+//! published; all other figures have to hold. A piece has at most as much of everything that adds up. What has less is a prefix if it begins as
 //! the trace does, or if its first requests have the published figures; else a piece, if its content names the trace.
 
 use super::catalogue::{KnownTrace, PublishedTable};
@@ -28,6 +28,16 @@ pub(super) fn judge(trace: &KnownTrace, measured: &MeasuredTrace, like: TraceLik
     let not_it = |reason: Option<String>, off: Vec<StatisticCheck>| {
         (like.is_named || like.has_volumes == Some(true)).then(|| TraceVerdict::NotIt { trace: id(), reason, off })
     };
+    if like.has_volumes == Some(false) && measured.volumes.is_empty() {
+        let expected = trace.volumes.join(", ");
+        return not_it(
+            Some(format!(
+                "its volume: the file has no volume names, expected {expected}; write it anew from the original with `destage trace convert`, \
+                 which keeps them"
+            )),
+            Vec::new(),
+        );
+    }
     if like.has_volumes == Some(false) {
         let (found, expected) = (measured.volumes.join(", "), trace.volumes.join(", "));
         return not_it(Some(format!("its volume: found {found}, expected {expected}")), Vec::new());
@@ -56,6 +66,7 @@ pub(super) fn judge(trace: &KnownTrace, measured: &MeasuredTrace, like: TraceLik
     }
     let size = |measure: TraceMeasure| whole.iter().find(|check| check.measure == measure);
     // How long it lasts tells less than how many requests there are.
+    let is_counted = size(TraceMeasure::Requests).is_some();
     let size = size(TraceMeasure::Requests).or_else(|| size(TraceMeasure::Seconds));
     let share = size.map(|size| size.found / size.expected);
     if size.is_some_and(|size| size.holds) {
@@ -66,7 +77,8 @@ pub(super) fn judge(trace: &KnownTrace, measured: &MeasuredTrace, like: TraceLik
             (Some(Err(reason)), _) => not_it(Some(reason), wrong),
             (_, false) => not_it(None, wrong),
             _ if trace.is_piece() => Some(TraceVerdict::KnownPiece { trace: id(), share: None }),
-            _ => Some(TraceVerdict::Whole { trace: id(), deviations: off(&describing) }),
+            _ if is_counted => Some(TraceVerdict::Whole { trace: id(), deviations: off(&describing) }),
+            _ => Some(TraceVerdict::AsLong { trace: id(), deviations: off(&describing) }),
         };
     }
     if trace.is_piece() {

@@ -6,8 +6,9 @@ use destage_plan::{Op, PageGeometry, Request, SECTOR_BYTES};
 use destage_trace::{TraceSource, TraceStat, TraceSummary};
 use serde::Deserialize;
 
-/// Counts the sets of 256 pages, of some 100 bytes each, from which on different pages are no longer counted.
-const MOST_PAGE_ENTRIES: usize = 2_000_000;
+/// Counts the sets of 256 pages from which on different pages are no longer counted: 120 GiB, if they lie together. A set takes some
+/// 100 bytes, and twice that while tables grow, so that a file takes 32 MB at most.
+const MOST_PAGE_ENTRIES: usize = 120_000;
 /// Counts the first requests that are kept.
 const FIRST_REQUESTS: usize = 16;
 /// Bytes of a page in papers' tables.

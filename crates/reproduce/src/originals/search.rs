@@ -154,12 +154,12 @@ impl FoundTraces {
         self.skipped.extend(other.skipped);
     }
 
-    /// Returns the file that can take the place of a trace: the first that is one, else the first that is named and formatted like
-    /// one of which nothing is published.
+    /// Returns the file that can take the place of a trace: the first that is one, else the first that is as long, else the first that
+    /// is named and formatted like one of which nothing is published.
     pub fn of(&self, trace: &str) -> Option<&FoundFile> {
         let mut files: Vec<&FoundFile> = self.files.iter().filter(|file| file.verdict.trace() == Some(trace)).collect();
         files.retain(|file| file.verdict.is_usable());
-        files.sort_by_key(|file| matches!(file.verdict, TraceVerdict::Unchecked { .. }));
+        files.sort_by_key(|file| std::cmp::Reverse(file.verdict.rank()));
         files.first().copied()
     }
 

@@ -53,6 +53,13 @@ pub enum TraceVerdict {
         /// Lists the figures that only describe it and that the file deviates from.
         deviations: Vec<StatisticCheck>,
     },
+    /// As long as the original, with all other published figures; how many requests that has nobody published.
+    AsLong {
+        /// Names the trace.
+        trace: String,
+        /// Lists the figures that only describe it and that the file deviates from.
+        deviations: Vec<StatisticCheck>,
+    },
     /// A piece that goes round, known by its content.
     KnownPiece {
         /// Names the piece.
@@ -113,6 +120,7 @@ impl TraceVerdict {
     pub fn trace(&self) -> Option<&str> {
         match self {
             Self::Whole { trace, .. }
+            | Self::AsLong { trace, .. }
             | Self::KnownPiece { trace, .. }
             | Self::Prefix { trace, .. }
             | Self::Piece { trace, .. }
@@ -125,13 +133,14 @@ impl TraceVerdict {
 
     /// Returns true if the file can take the place of the trace that it is about: an original, or the known piece.
     pub fn is_usable(&self) -> bool {
-        matches!(self, Self::Whole { .. } | Self::KnownPiece { .. } | Self::Unchecked { .. })
+        matches!(self, Self::Whole { .. } | Self::AsLong { .. } | Self::KnownPiece { .. } | Self::Unchecked { .. })
     }
 
     /// Returns its word in results.
     pub const fn key(&self) -> &'static str {
         match self {
             Self::Whole { .. } => "whole",
+            Self::AsLong { .. } => "as-long",
             Self::KnownPiece { .. } => "known-piece",
             Self::Prefix { .. } => "prefix",
             Self::Piece { .. } => "piece",
@@ -146,8 +155,9 @@ impl TraceVerdict {
     /// Returns how much it says: the greatest of several readings of a file counts.
     pub(super) const fn rank(&self) -> u8 {
         match self {
-            Self::KnownPiece { .. } => 8,
-            Self::Whole { .. } => 7,
+            Self::KnownPiece { .. } => 9,
+            Self::Whole { .. } => 8,
+            Self::AsLong { .. } => 7,
             Self::Prefix { .. } => 6,
             Self::Piece { is_proven: true, .. } => 5,
             Self::Damaged { trace: Some(_), .. } => 4,

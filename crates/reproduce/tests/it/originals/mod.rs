@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use destage_reproduce::originals::{FoundFile, TraceCatalogue, TraceRecogniser, TraceVerdict};
+use destage_trace::TraceSource as _;
 
 /// Knows an SPC trace of 300 requests, a volume of 400 and one of which nothing but its week is published, a trace of parts
 /// without figures, and a piece.
@@ -198,10 +199,10 @@ fn originals_are_known_by_name_and_content() {
         };
         assert_eq!((trace.as_str(), deviations.len()), ("hm_0", 0), "{name}");
     }
-    // Where no count is published the week decides.
-    assert!(
-        matches!(verdict("web_0.csv", msr("web", 500, 500, 4096)), TraceVerdict::Whole { trace, .. } if trace == "web_0")
-    );
+    // Where no count is published it is as long as the original, and nothing more is known.
+    let found = look("web_0.csv", msr("web", 500, 500, 4096)).verdict;
+    assert!(matches!(&found, TraceVerdict::AsLong { trace, .. } if trace == "web_0"), "{found:?}");
+    assert!(found.is_usable() && found.key() == "as-long");
     let mail = "cheetah.cs.fiu.edu-110108-113008.1.blkparse";
     assert_eq!(verdict(mail, fiu(50)), TraceVerdict::Unchecked { trace: "mail".into() });
     // Nothing but its name says what a trace of FIU is.
@@ -256,7 +257,7 @@ fn impostors_are_refused_with_what_is_off() {
     assert_eq!((trace.as_str(), why.as_str()), ("hm_0", "its format: found spc, expected msr, native, msr-cut"));
     // The content of another known trace counts for more than a wrong name.
     assert!(
-        matches!(verdict("hm_0.csv", msr("web", 500, 500, 4096)), TraceVerdict::Whole { trace, .. } if trace == "web_0")
+        matches!(verdict("hm_0.csv", msr("web", 500, 500, 4096)), TraceVerdict::AsLong { trace, .. } if trace == "web_0")
     );
     for (name, content, says) in [
         ("fin.spc", "", "is empty"),
@@ -271,6 +272,36 @@ fn impostors_are_refused_with_what_is_off() {
     assert!(matches!(verdict("notes.txt", "hello\n"), TraceVerdict::NoTrace { .. }));
     assert!(matches!(verdict("x.spc", spc(20, 100)), TraceVerdict::OtherTrace));
     assert!(matches!(verdict("muffin.txt", "hello\n"), TraceVerdict::NoTrace { .. }), "a part of a word is no name");
+}
+
+#[test]
+fn a_native_file_without_names_is_told_what_to_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (csv, native) = (folder.path().join("x.csv"), folder.path().join("hm_0.destage"));
+    fs::write(&csv, msr("hm", 400, 400, 4096)).expect("a file");
+    let write = |has_names: bool| {
+        let mut source = destage_trace::open(&csv, &destage_trace::OpenOptions::default()).expect("a trace");
+        let mut writer = destage_trace::NativeWriter::new(Vec::new()).expect("memory");
+        let mut batch = Vec::new();
+        loop {
+            source.next_batch(&mut batch).expect("requests");
+            if batch.is_empty() {
+                break;
+            }
+            if has_names {
+                writer.volume_names(source.volume_names()).expect("names");
+            }
+            writer.write(&batch).expect("memory");
+        }
+        fs::write(&native, writer.finish().expect("memory")).expect("a file");
+        TraceRecogniser::new(&catalogue(), None).look(&native).verdict
+    };
+    assert!(matches!(write(true), TraceVerdict::Whole { trace, .. } if trace == "hm_0"));
+    let TraceVerdict::NotIt { trace, reason: Some(reason), .. } = write(false) else { panic!() };
+    assert!(
+        trace == "hm_0" && reason.contains("no volume names") && reason.contains("destage trace convert"),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -304,6 +335,9 @@ fn catalogues_that_are_wrong_say_so() {
         ("\"spc\", \"native\"", "\"spcc\", \"native\"", "formats: there is no format \"spcc\""),
         ("names = [\"hm_0\"]", "names = [\"HM_0\"]", "names: \"HM_0\": expected a word in lower case"),
         ("requests = 300", "requests = nan", "published by a paper: expected figures of 0 or more"),
+        ("requests = 300", "requests = 0", "published by a paper: requests = 0: expected 1 or more"),
+        ("\"W 0+8\", \"R", "\"W 0-8\", \"R", "begins: \"W 0-8\": expected R or W, sector and sectors"),
+        ("\"W 0+8\", \"R", "\"D 0+8\", \"R", "begins: \"D 0+8\""),
         ("within = 0.1", "within = -1", "expected figures of 0 or more, within = 0 or more"),
     ] {
         assert!(CATALOGUE.contains(from), "{from}");
