@@ -49,11 +49,16 @@ validate:
 	$(CARGO) build --release --locked -p destage
 	target/release/destage validate --out docs/validation.md
 
-# What the papers claim beside what destage measures. TRACES=DIR adds the papers' own traces.
+# What the papers claim beside what destage measures: docs/reproduction.md is a page of it; all figures, the page of charts, claims.csv and the
+# commit lie in out/reproduction. What was interrupted goes on. TRACES=DIR adds the papers' own traces.
+REPRODUCED := $(OUT)/reproduction
 reproduce:
 	@sh scripts/need-tools
 	$(CARGO) build --release --locked -p destage
-	target/release/destage reproduce all --markdown=docs/reproduction.md --report=docs/reproduction $(if $(TRACES),--traces $(TRACES))
+	@mkdir -p $(REPRODUCED)
+	target/release/destage reproduce all --resume $(OUT)/reproduction-runs --summary docs/reproduction.md --markdown=$(REPRODUCED)/reproduction.md --report=$(REPRODUCED) $(if $(TRACES),--traces $(TRACES))
+	target/release/destage reproduce linux-caches --resume $(OUT)/reproduction-runs --markdown=docs/linux-caches.md
+	git describe --always --dirty --abbrev=40 >$(REPRODUCED)/commit
 
 # The Python package, for every Python from 3.11 on: out/wheels/destage-*.whl. `pip install .` builds and installs the same.
 wheel:

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_reports_fit_80_columns() {
-        for report in [include_str!("../../../docs/validation.md"), include_str!("../../../docs/reproduction.md")] {
+        for report in [include_str!("../../../docs/validation.md"), include_str!("../../../docs/linux-caches.md")] {
             let lines = lines(report, ScreenPage { width: 80, utf8: true });
             for line in &lines {
                 let line = anstream::adapter::strip_str(line).to_string();

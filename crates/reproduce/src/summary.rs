@@ -1,4 +1,4 @@
-//! All papers on one page of Markdown: how many claims hold and how well, what holds and what does not, and why.
+//! All papers on one page of Markdown, of 200 lines at most: how many claims hold and how well, what holds and what does not, and why.
 
 use std::fmt::Write;
 
@@ -28,13 +28,11 @@ impl PaperSummary {
         self.quick |= reproduction.quick;
         let nearest = reproduction.nearest();
         let out = &mut self.sections;
-        let _ = write!(
-            out,
-            "\n## {}\n\n{}\n\n{}\n",
-            paper.name,
-            paper.title,
-            prose::fill(paper.verdict.trim(), reproduction)
-        );
+        let _ = write!(out, "\n## {}\n\n{}\n\n", paper.name, paper.title);
+        // A paragraph is a line: the page is short, and says more than it would cut down.
+        for paragraph in prose::fill(paper.verdict.trim(), reproduction).split("\n\n") {
+            let _ = writeln!(out, "* {}", paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
         if paper.claim.is_empty() {
             return;
         }

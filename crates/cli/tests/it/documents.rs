@@ -234,12 +234,12 @@ fn cells(line: &str) -> Vec<&str> {
     line.split('|').map(|cell| cell.trim().trim_matches('`')).collect()
 }
 
-/// The table of docs/arrays.md has the means that docs/reproduction.md has.
+/// The table of docs/arrays.md has the means that docs/linux-caches.md has.
 #[test]
 fn figures_that_stand_in_two_documents_are_the_same() {
     let read = |name: &str| fs::read_to_string(Path::new(CHECKOUT).join(name)).expect(name);
-    let (arrays, reproduction) = (read("docs/arrays.md"), read("docs/reproduction.md"));
-    let section = reproduction.split("\n## ").find(|section| section.starts_with("linux-caches\n")).expect("a section");
+    let (arrays, measured) = (read("docs/arrays.md"), read("docs/linux-caches.md"));
+    let section = measured.split("\n## ").find(|section| section.starts_with("linux-caches\n")).expect("a section");
     let (_, measured) = section.split_once("\n**zipf, 0 % reads** ").expect("a workload");
     let measured = measured.split("\n**").next().expect("its tables");
     let (owing, paid) = measured.split_once("*the debt paid*").expect("two tables");
