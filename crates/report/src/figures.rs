@@ -228,6 +228,7 @@ catalogue! {
     FLASH_WRITES of RunResult "flash_writes";
     PAGES_MOVED of RunResult "gc_pages_moved";
     COLLECTIONS of RunResult "gc_invocations";
+    COLLECTIONS_PER_REQUEST = Share("gc_invocations", "requests") "collections/request" Decimals Less "collections per request of the host";
     THROUGHPUT of RunResult "host_bytes_per_second";
     REQUEST_RATE of RunResult "requests_per_second";
     MEAN = At("response.all.mean") "mean" Time Less "mean response time of reads and writes"

@@ -40,16 +40,16 @@ impl PairValues {
 fn pair(
     (claim, at): (&PaperClaim, &str),
     on: &WorkloadEntry,
-    results: &WorkloadResults,
+    results: [&WorkloadResults; 2],
     (new, than): (&str, &str),
     (new_cache, than_cache): (u64, u64),
 ) -> Result<PairOutcome, ScenarioError> {
-    let runs = [(at, new, new_cache), (claim.than_at(at), than, than_cache)];
-    let found = runs.map(|(variant, policy, cache)| results.of(variant, policy, cache));
+    let runs = [(results[0], at, new, new_cache), (results[1], claim.than_at(at), than, than_cache)];
+    let found = runs.map(|(results, variant, policy, cache)| results.of(variant, policy, cache));
     if found.iter().copied().flatten().all(|run| figures::EVICTIONS.of(run) == Some(0.0)) {
         return Ok(PairOutcome::NothingEvicted);
     }
-    let references = claim.relative_to.as_ref().map(|variant| runs.map(|(_, p, c)| results.of(variant, p, c)));
+    let references = claim.relative_to.as_ref().map(|variant| runs.map(|(of, _, p, c)| of.of(variant, p, c)));
     let is_saturated = |of: &[ReportRun]| of.iter().any(ReportRun::is_saturated);
     if references.iter().flatten().any(|of| is_saturated(of)) {
         return Ok(PairOutcome::BothSaturated);
@@ -60,7 +60,7 @@ fn pair(
         [false, true] => return Ok(PairOutcome::ThanSaturated),
         [true, true] => return Ok(PairOutcome::BothSaturated),
     }
-    // The same seed is the same trace, so that runs are compared in pairs.
+    // The same seed is the same trace on one workload, so that runs are compared in pairs.
     let of = |side: usize, seed: usize| {
         let value = claim.metric.of(&found[side][seed])?;
         match &references {
@@ -95,12 +95,16 @@ pub(crate) fn compare<'a>(
     let mut all: Vec<(u64, PairValues)> = Vec::new();
     let (mut without_evictions, mut without_base, mut saturated) = (0, 0, SaturatedCounts::default());
     let mut requests = 0;
+    // The last one is that of `than`, if it has one of its own.
+    let than_on = claim.than_workload.as_ref().and(on.last().copied());
+    let new_on = &on[..on.len() - usize::from(than_on.is_some())];
     for caches in claim.cache_bytes(at).filter(|_| run) {
-        for (&index, entry) in on.iter().zip(&entries) {
+        for (&index, entry) in new_on.iter().zip(&entries) {
+            let both = [&results[index], &results[than_on.unwrap_or(index)]];
             for (new, than) in claim.new.all().iter().zip(claim.than.all()) {
                 let of_run = results[index].of(at, new, caches.0).iter().filter_map(|run| run.number("requests"));
                 requests = of_run.fold(requests, |most, n| most.max(n as u64));
-                match pair((claim, at), entry, &results[index], (new, than), caches)? {
+                match pair((claim, at), entry, both, (new, than), caches)? {
                     PairOutcome::Values(values) => all.push((caches.0, values)),
                     PairOutcome::NothingEvicted => without_evictions += 1,
                     PairOutcome::WithoutBase => without_base += 1,

@@ -1,11 +1,13 @@
 //! Evidence: destage against theory and conservation laws ([`validate`]), and against what papers
-//! claim ([`mod@reproduce`]; the claims are data, see [`paper`]).
+//! claim ([`mod@reproduce`]; the claims are data, see [`paper`]; [`search`] looks for the assumptions under which most of them hold).
 
+pub mod assumption;
 mod compare;
 pub mod counted;
 pub mod figure;
 pub mod grade;
 pub mod metric;
+mod needed;
 pub mod originals;
 pub mod page;
 pub mod panel;
@@ -20,11 +22,13 @@ pub mod report;
 pub mod reproduce;
 mod run;
 pub mod score;
+pub mod search;
 pub mod several;
 mod skew;
 pub mod summary;
 pub mod theory;
 pub mod validate;
 pub mod watch;
+mod wording;
 
 pub use run::EvidenceError;

@@ -76,6 +76,7 @@ metrics! {
     "p999" = P99_9 "p99.9 ms" "p99.9 of responses" "lower p99.9" "p99.9 ms" Saving Tail;
     "hit-ratio" = HIT_RATIO "hits %" "hit ratio" "higher hit ratio" "as high a hit ratio" Points Share;
     "gc-runs" = COLLECTIONS "collections" "collections" "fewer collections" "as many collections" Saving Count;
+    "gc-per-request" = COLLECTIONS_PER_REQUEST "collections/request" "collections per request" "fewer collections per request" "as many collections per request" Saving Count;
     "migrations" = PAGES_MOVED "pages moved" "pages moved" "fewer pages moved" "as many pages moved" Saving Count;
     "erases" = ERASES "erases" "erases" "fewer erases" "as many erases" Saving Count;
     "cv-reads" = CV_READS "CV reads" "variation of reads" "more even reads" "as even reads" Saving Tail;

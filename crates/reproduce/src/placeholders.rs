@@ -13,8 +13,8 @@
 use destage_scenario::{ScenarioError, quantity};
 
 use crate::metric::ClaimMetric;
+use crate::needed::needed;
 use crate::paper::{PaperClaim, PaperFile, PaperVariant, WorkloadEntry};
-use crate::plan::needed;
 
 /// Units that make a number a figure.
 const UNITS: [&str; 6] = ["%", "points", "ms", "\u{b5}s", "us", "times"];
@@ -127,7 +127,7 @@ fn placeholder<'a>(inside: &'a str, paper: &'a PaperFile) -> Result<ProsePart<'a
         if let Some(name) = on {
             let workload = &paper.workload[entry(name)?];
             let is_about = |of: &String| workload.stands_for.contains(of);
-            if claim.workload.all().len() != 1 || !claim.workload.all().iter().all(is_about) {
+            if claim.workloads().count() != 1 || !claim.workload.all().iter().all(is_about) {
                 return Err(format!("claim {what} is not tried on \"{name}\" alone"));
             }
         }

@@ -1,6 +1,6 @@
 //! What is run of a paper: which workloads are here, and each with which policies, buffer sizes, seeds and settings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use destage_report::kept::{self, ResultCache, ResultKey, Sha256Hash};
@@ -11,11 +11,10 @@ use destage_scenario::{ScenarioError, ScenarioSettings, path_text, quantity};
 use destage_sweep::SweepGroup;
 use destage_trace::{FormatSpec, OpenOptions, TraceError, TraceSource};
 
-use crate::figure::PaperFigure;
+use crate::needed::needed;
 use crate::originals::FoundTraces;
 use crate::paper::{PaperFile, PaperVariant, WorkloadEntry};
 use crate::run::EvidenceError;
-use crate::several;
 use crate::watch::RunInfo;
 
 /// Buffer sizes simulated over one reading of the workload: the policies' tables of pages decide
@@ -46,9 +45,19 @@ pub(crate) struct PaperTask<'a> {
     pub(crate) workload: usize,
     variant: Option<&'a PaperVariant>,
     seed: Option<u64>,
+    /// The policies that are wanted.
     pub(crate) policies: Vec<String>,
+    /// Those of them that are run; what a task before this one runs in the same way is taken from there.
+    pub(crate) run: Vec<String>,
     pub(crate) caches: Vec<u64>,
+    /// The paper's own replacements of policies.
+    run_as: &'a BTreeMap<String, String>,
+    /// Numbers what decides about results besides policy and buffer size: workload, seed and settings.
+    context: usize,
 }
+
+/// Tells runs that have the same results: context, what runs, buffer size.
+pub(crate) type SharedRun<'a> = (usize, &'a str, u64);
 
 impl PaperTask<'_> {
     pub(crate) fn variant_name(&self) -> &str {
@@ -57,7 +66,12 @@ impl PaperTask<'_> {
 
     /// What runs as this policy.
     pub(crate) fn running<'b>(&'b self, policy: &'b String) -> &'b String {
-        self.variant.and_then(|variant| variant.run_as.get(policy)).unwrap_or(policy)
+        self.variant.and_then(|variant| variant.run_as.get(policy)).or(self.run_as.get(policy)).unwrap_or(policy)
+    }
+
+    /// What a policy's run at a buffer size shares its results with.
+    pub(crate) fn shared<'b>(&'b self, policy: &'b String, cache: u64) -> SharedRun<'b> {
+        (self.context, self.running(policy), cache)
     }
 }
 
@@ -103,13 +117,50 @@ impl<'a> PaperPlan<'a> {
                         workload: index,
                         variant,
                         seed,
+                        run: policies.clone(),
                         policies: policies.clone(),
                         caches: caches.to_vec(),
+                        run_as: &paper.run_as,
+                        context: 0,
                     }));
                 }
             }
         }
-        Ok(Self { paper, origins, quick, tasks })
+        let mut plan = Self { paper, origins, quick, tasks };
+        plan.share()?;
+        Ok(plan)
+    }
+
+    /// Leaves out what another variant runs already: one that changes how a policy runs has all others run as before.
+    fn share(&mut self) -> Result<(), ScenarioError> {
+        let mut contexts = BTreeMap::new();
+        let mut tasks = std::mem::take(&mut self.tasks);
+        for task in &mut tasks {
+            let mut settings = self.settings(task)?;
+            settings.retain(|(key, _)| key != "policy" && key != "cache");
+            let requests = task.variant.map_or_else(String::new, |variant| format!("{:?}", variant.workload));
+            let number = contexts.len();
+            task.context = *contexts.entry((task.workload, task.seed, settings, requests)).or_insert(number);
+        }
+        let mut known: BTreeSet<(usize, String, u64)> = BTreeSet::new();
+        for task in &mut tasks {
+            let is_new = |policy: &String| {
+                let running = task.running(policy);
+                task.caches.iter().any(|&cache| !known.contains(&(task.context, running.clone(), cache)))
+            };
+            let run: Vec<String> = task.policies.iter().filter(|policy| is_new(policy)).cloned().collect();
+            for policy in &run {
+                known.extend(task.caches.iter().map(|&cache| (task.context, task.running(policy).clone(), cache)));
+            }
+            task.run = run;
+        }
+        self.tasks = tasks;
+        Ok(())
+    }
+
+    /// The tasks of which anything is run.
+    pub(crate) fn to_run(&self) -> Vec<&PaperTask<'a>> {
+        self.tasks.iter().filter(|task| !task.run.is_empty()).collect()
     }
 
     /// Has a look at what traces hold, so that runs have [keys](Self::key).
@@ -138,7 +189,7 @@ impl<'a> PaperPlan<'a> {
             WorkloadOrigin::File { file, .. } => Some(file.as_path()),
             WorkloadOrigin::Synthetic(_) => None,
         };
-        let weight = task.policies.len() as u64 * task.caches.len() as u64;
+        let weight = task.run.len() as u64 * task.caches.len() as u64;
         RunInfo { workload: &self.paper.workload[task.workload].name, file, weight }
     }
 
@@ -202,7 +253,7 @@ impl<'a> PaperPlan<'a> {
     fn settings(&self, task: &PaperTask<'_>) -> Result<Vec<(String, String)>, ScenarioError> {
         let list = |values: Vec<String>| values.join(",");
         let mut pairs = vec![
-            ("policy".to_owned(), list(task.policies.iter().map(|policy| task.running(policy).clone()).collect())),
+            ("policy".to_owned(), list(task.run.iter().map(|policy| task.running(policy).clone()).collect())),
             ("cache".to_owned(), list(task.caches.iter().map(|bytes| format!("{bytes}B")).collect())),
         ];
         let mut settings = self.paper.settings.clone();
@@ -286,63 +337,6 @@ fn shorter(key: String, value: String) -> (String, String) {
 enum RunRequests {
     File,
     Made(Box<NamedWorkload>),
-}
-
-/// The policies and buffer sizes that are needed of a workload under a variant with a seed; each with each is run. Seeds beyond the
-/// paper's are those of claims that ask for more: what is needed with one is needed with all seeds before it.
-pub(crate) fn needed(
-    paper: &PaperFile,
-    workload: &WorkloadEntry,
-    variant: Option<&PaperVariant>,
-    seed: u64,
-) -> (Vec<String>, Vec<u64>) {
-    let name = variant.map_or("", |variant| variant.name.as_str());
-    let (mut policies, mut caches) = (BTreeSet::new(), BTreeSet::new());
-    for claim in &paper.claim {
-        let is_with_seed = seed <= claim.seeds.unwrap_or(paper.seeds);
-        if !is_with_seed || !claim.workload.all().iter().any(|of| workload.stands_for.contains(of)) {
-            continue;
-        }
-        let relative = claim.relative_to.as_deref() == Some(name);
-        // With a variant for `than` or as the reference there is no other to try the claim under.
-        let tried = claim.variants().filter(|&at| at == name || claim.than_at(at) == name || relative);
-        for at in tried {
-            if at == name || relative {
-                policies.extend(claim.new.all());
-                caches.extend(claim.cache_bytes(at).map(|(new, _)| new));
-            }
-            if claim.than_at(at) == name || relative {
-                policies.extend(claim.than.all());
-                caches.extend(claim.cache_bytes(at).map(|(_, than)| than));
-            }
-        }
-    }
-    if seed > paper.seeds {
-        let wanted = paper.policies.iter().filter(|policy| policies.contains(policy));
-        return (wanted.cloned().collect(), caches.into_iter().collect());
-    }
-    for value in &paper.value {
-        if value.at == name && workload.stands_for.contains(&value.workload) {
-            policies.insert(&value.policy);
-            caches.extend(several::bytes(std::slice::from_ref(&value.cache)));
-        }
-    }
-    let of_workload = |figure: &&PaperFigure| figure.workload.all().iter().any(|of| workload.stands_for.contains(of));
-    for (at, policy, cache) in paper.figure.iter().filter(of_workload).flat_map(PaperFigure::runs) {
-        if at == name {
-            policies.extend(paper.policies.iter().find(|known| *known == policy));
-            caches.insert(cache);
-        }
-    }
-    let figures = variant.map_or(&paper.policies, |variant| &variant.policies);
-    if !paper.caches.is_empty() && !figures.is_empty() {
-        policies.extend(figures);
-        caches.extend(several::bytes(&paper.caches));
-    }
-    // The figures show every policy under the paper's own settings.
-    let all = variant.is_none() && !caches.is_empty();
-    let wanted = paper.policies.iter().filter(|policy| all || policies.contains(policy));
-    (wanted.cloned().collect(), caches.into_iter().collect())
 }
 
 /// Where the workload is, if it is anywhere: what was recognised as its trace, else a file of one of its names that was not found

@@ -21,7 +21,7 @@ use crate::originals::FoundTraces;
 use crate::paper::{PaperClaim, PaperFile, WorkedExample, WorkloadEntry, WorkloadProvenance};
 use crate::parallel;
 use crate::placeholders;
-use crate::plan::{PaperPlan, PaperTask};
+use crate::plan::{PaperPlan, PaperTask, SharedRun};
 use crate::run::EvidenceError;
 use crate::watch::{PaperWatch, RunInfo};
 
@@ -221,21 +221,22 @@ pub fn reproduce_with<'a>(
     if kept.is_some() {
         plan.look_into_traces()?;
     }
-    let weight = plan.tasks.iter().map(|task| plan.info(task).weight).sum();
-    watch.planned(plan.tasks.len(), weight, &plan.missing());
+    let to_run = plan.to_run();
+    let weight = to_run.iter().map(|task| plan.info(task).weight).sum();
+    watch.planned(to_run.len(), weight, &plan.missing());
     let at_a_time = if on.is_some() { AT_A_TIME } else { rayon::current_num_threads() };
-    let all = parallel::map_at_a_time(at_a_time, &plan.tasks, |task| {
+    let all = parallel::map_at_a_time(at_a_time, &to_run, |task| {
         let info = plan.info(task);
         watch.begins(&info);
         let (results, known) = carry_out(&plan, task, options)?;
         watch.ends(&info, known);
         Ok::<_, EvidenceError>(results)
     })?;
-    let mut results = vec![WorkloadResults::default(); paper.workload.len()];
-    for (task, found) in plan.tasks.iter().zip(all) {
+    let mut known: BTreeMap<SharedRun<'_>, ReportRun> = BTreeMap::new();
+    for (task, found) in to_run.iter().zip(all) {
         // Policies in the outer loop, sizes in the inner one.
         let mut found = found.into_iter();
-        for policy in &task.policies {
+        for policy in &task.run {
             // What has no cache runs once, whatever the sizes.
             let mut of_all = None;
             for &cache in &task.caches {
@@ -248,11 +249,20 @@ pub fn reproduce_with<'a>(
                 if result.cache().is_none() {
                     of_all = Some(result.clone());
                 }
-                let run = (task.variant_name().to_owned(), policy.clone(), cache);
-                results[task.workload].by_run.entry(run).or_default().push(result);
+                known.insert(task.shared(policy, cache), result);
             }
         }
         assert!(found.next().is_none(), "no more results than policies and sizes");
+    }
+    let mut results = vec![WorkloadResults::default(); paper.workload.len()];
+    for task in &plan.tasks {
+        for (policy, &cache) in
+            task.policies.iter().flat_map(|policy| task.caches.iter().map(move |cache| (policy, cache)))
+        {
+            let run = (task.variant_name().to_owned(), policy.clone(), cache);
+            let result = known[&task.shared(policy, cache)].clone();
+            results[task.workload].by_run.entry(run).or_default().push(result);
+        }
     }
     let (mut findings, mut also) = (Vec::new(), Vec::new());
     for claim in &paper.claim {
@@ -300,19 +310,18 @@ fn simulate(
 }
 
 /// The workloads on which a claim is tried together: each that stands for its only one; or, if it
-/// names several, one for each, all of the same kind.
+/// names several, one for each, all of the same kind, that of `than` last.
 fn groups(paper: &PaperFile, claim: &PaperClaim) -> Vec<Vec<usize>> {
     let stand_for = |name: &String| {
         let all = paper.workload.iter().enumerate();
         let name = name.clone();
         all.filter(move |(_, workload)| workload.stands_for.contains(&name)).map(|(index, _)| index)
     };
-    if let [only] = claim.workload.all() {
+    if let ([only], None) = (claim.workload.all(), &claim.than_workload) {
         return stand_for(only).map(|index| vec![index]).collect();
     }
     let of_kind = |kind: WorkloadProvenance| {
-        let names = claim.workload.all().iter();
-        names.map(|name| stand_for(name).find(|&index| paper.workload[index].provenance == kind)).collect()
+        claim.workloads().map(|name| stand_for(name).find(|&index| paper.workload[index].provenance == kind)).collect()
     };
     WorkloadProvenance::ALL.into_iter().filter_map(of_kind).collect()
 }

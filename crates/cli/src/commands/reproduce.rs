@@ -12,6 +12,7 @@ use destage_reproduce::page::PaperPages;
 use destage_reproduce::paper::{self, PaperFile};
 use destage_reproduce::report;
 use destage_reproduce::reproduce::{ReproduceOptions, reproduce_with};
+use destage_reproduce::search;
 use destage_reproduce::summary::PaperSummary;
 use destage_scenario::path_text;
 use destage_scenario::workload::is_file;
@@ -82,6 +83,16 @@ pub fn command() -> Command {
                 .help("A quick look: two seeds, and an eighth of the workloads' lengths and of warm-ups"),
         )
         .arg(
+            Arg::new("search")
+                .long("search")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all(["summary", "report"])
+                .help(
+                    "Try the values of what a paper leaves open, and show under which most claims hold together, and which assumption \
+                     turns which claim",
+                ),
+        )
+        .arg(
             Arg::new("resume")
                 .long("resume")
                 .value_name("DIR")
@@ -128,6 +139,33 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let kept = kept.map(|folder| anyhow::Ok(ResultCache::open(folder, &std::env::current_exe()?)?)).transpose()?;
     let on = matches.get_one::<String>("on").map(|scheduler| SchedulerWorkers::of(scheduler)).transpose()?;
     let on = on.as_ref().map(|workers| workers as &dyn RemoteRunner);
+    if matches.get_flag("search") {
+        let mut text = String::new();
+        for paper in &papers {
+            if paper.assumption.is_empty() {
+                anyhow::bail!("{}: --search: its file has no [[assumption]]", paper.name);
+            }
+            let runs = PaperProgress::new(&paper.name);
+            let step = |tried: usize, what: &str| screen::note(format_args!("{}, {}: {what}", paper.name, tried + 1));
+            let options = ReproduceOptions {
+                folders: &folders,
+                found: Some(&found),
+                quick,
+                kept: kept.as_ref(),
+                on,
+                watch: &runs,
+            };
+            let outcome = pool.install(|| search::search(paper, options, &step));
+            runs.finish();
+            text.push_str(&search::markdown(paper, &outcome?));
+        }
+        if let Some(mut file) = file {
+            file.write_all(text.as_bytes())?;
+            return outputs.commit([file]);
+        }
+        let mut screen = TerminalScreen::stdout();
+        return Ok(markdown::show(&mut screen, &text)?);
+    }
     let (mut pages, mut summary) = (PaperPages::default(), PaperSummary::default());
     let mut text = String::from(
         "# Reproduction: what papers claim, and what destage measures\n\n\

@@ -1,11 +1,13 @@
 //! What a claim is compared over: sizes, workloads, pairs, seeds, and runs that a device cannot keep up with.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use destage_reproduce::grade::ClaimGrade;
 use destage_reproduce::paper::PaperFile;
-use destage_reproduce::reproduce::{PaperReproduction, SaturatedCounts, reproduce};
+use destage_reproduce::reproduce::{PaperReproduction, ReproduceOptions, SaturatedCounts, reproduce, reproduce_with};
 use destage_reproduce::score::{GradeCounts, counted};
+use destage_reproduce::watch::PaperWatch;
 use tempfile::TempDir;
 
 use crate::small;
@@ -41,6 +43,13 @@ max-backlog = "1000"
 [[variant]]
 name = "slow"
 settings = { "ssd.program" = "800us" }
+
+[[variant]]
+name = "other lru"
+run-as = { lru = "fab" }
+
+[[variant]]
+name = "the same"
 
 [[variant]]
 name = "overload"
@@ -177,6 +186,54 @@ fn a_claim_may_have_more_seeds_than_its_paper() {
     assert_eq!(samples.collect::<Vec<_>>(), [5, 2]);
     let runs = |policy: &str| found.results[0].of("", policy, 1 << 20).len();
     assert_eq!((runs("lru"), runs("none"), runs("fab")), (5, 5, 2));
+}
+
+#[test]
+fn a_claim_may_be_about_two_workloads() {
+    let (_folder, paper) =
+        paper(&[("two", "than-workload = \"B\"\nthan = \"lru\"\nclaimed = [-1, -1]\nsign-only = true")]);
+    let paper = paper.expect("a paper");
+    let found = reproduce(&paper, &NOWHERE, &|_, _| {}).expect("it runs");
+    let finding = &found.findings[0];
+    // Requests of 8 KiB take longer than such of 4.
+    assert_eq!((finding.on.len(), finding.measured.len(), finding.grade()), (2, 1, ClaimGrade::Claimed));
+    let mean = |workload: usize, seed: usize| {
+        found.results[workload].of("", "lru", 1 << 20)[seed].number("response.all.mean").expect("a mean")
+    };
+    let by_hand = (0..2).map(|seed| 50.0 * (1.0 - mean(0, seed) / mean(1, seed))).sum::<f64>();
+    assert!((finding.measured[0].1.mean - by_hand).abs() < 1e-9);
+    let error = self::paper(&[("two", "than-workload = \"Mars\"")]).1.expect_err("there is none");
+    assert!(error.contains("no workload stands for \"Mars\""), "{error}");
+}
+
+/// Counts runs.
+#[derive(Default)]
+struct CountedRuns(Mutex<u64>);
+
+impl PaperWatch for CountedRuns {
+    fn planned(&self, _: usize, weight: u64, _: &[&str]) {
+        *self.0.lock().expect("nobody panics") = weight;
+    }
+}
+
+#[test]
+fn what_another_variant_runs_already_is_not_run_again() {
+    let (_folder, paper) = paper(&[("C", "also-at = [\"other lru\", \"slow\", \"the same\"]")]);
+    let paper = paper.expect("a paper");
+    let runs = CountedRuns::default();
+    let options = ReproduceOptions { folders: &NOWHERE, found: None, quick: false, kept: None, on: None, watch: &runs };
+    let found = reproduce_with(&paper, options).expect("it runs");
+    // Three policies for the figures on two workloads, and two where programming is slow; two seeds.
+    assert_eq!(*runs.0.lock().expect("nobody panics"), 2 * (2 * 3 + 2));
+    let response = |variant: &str, policy: &str| {
+        let runs = found.results[0].of(variant, policy, 1 << 20).iter();
+        runs.map(|run| run.number("response.all.mean").expect("a mean")).collect::<Vec<_>>()
+    };
+    assert_eq!(response("other lru", "none"), response("", "none"));
+    assert_eq!(response("other lru", "lru"), response("", "fab"), "another runs in its place");
+    assert_eq!(response("the same", "lru"), response("", "lru"));
+    assert_ne!(response("slow", "lru"), response("", "lru"));
+    assert_eq!(found.also[0].iter().map(|also| also.measured.len()).collect::<Vec<_>>(), [1, 1, 1]);
 }
 
 #[test]

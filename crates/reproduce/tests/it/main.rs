@@ -10,5 +10,7 @@ mod originals;
 mod page;
 mod prose;
 mod reproduce;
+mod searched;
+mod summary;
 mod theory;
 mod validation;
