@@ -138,7 +138,8 @@ impl<'a> PaperPlan<'a> {
         for task in &mut tasks {
             let mut settings = self.settings(task)?;
             settings.retain(|(key, _)| key != "policy" && key != "cache");
-            let requests = task.variant.map_or_else(String::new, |variant| format!("{:?}", variant.workload));
+            let requests: Vec<String> =
+                task.variant.iter().flat_map(|variant| &variant.workload).map(|pair| format!("{pair:?}")).collect();
             let number = contexts.len();
             task.context = *contexts.entry((task.workload, task.seed, settings, requests)).or_insert(number);
         }
