@@ -1,5 +1,5 @@
-//! Every operation of caches with state, planned and carried out: the table "KDD and LAWC walked
-//! through these types" of ARCHITECTURE.md, with real bytes.
+//! Every operation of caches with state, planned and carried out: the table "KDD and LAWC in
+//! steps" of docs/internals/caches.md, with real bytes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -8,7 +8,7 @@
 //!   of issue. What was let in and is not in the NVRAM so far keeps its entry from being destaged.
 //! * What of a row is in the small cache, or in WOW, when its part of a destage begins goes along, be it
 //!   younger than the decision, as §8.10.18 has it of strips.
-//! * An operation of the array writes after all its reads (ARCHITECTURE.md), not run by run as in
+//! * An operation of the array writes after all its reads (docs/internals/plans.md), not run by run as in
 //!   §8.10.12, and WOW's rows are operations of their own.
 //! * Without parity only writes of the same pages wait for each other, not those of the same row.
 //! * WOW admits pages one by one in ascending order, as space is freed (§8.0; A2b). Those that enter at a time are stored by

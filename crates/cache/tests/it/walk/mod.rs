@@ -1,5 +1,5 @@
 //! A controller that plans what caches with state plan, for one row of deltas and a few rows that
-//! are admitted as a whole: the table "KDD and LAWC walked through these types" of ARCHITECTURE.md.
+//! are admitted as a whole: the table "KDD and LAWC in steps" of docs/internals/caches.md.
 //! It does what it is told in order, and decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
