@@ -20,6 +20,7 @@ mod exit_status;
 mod failure_rows;
 mod find;
 mod findings;
+mod glossary;
 mod latency_log;
 mod outputs;
 mod policy_pages;
