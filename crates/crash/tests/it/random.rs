@@ -15,7 +15,7 @@ use crate::share::{number_of, share_of};
 /// `CRASH_FROM` on, if either is given. Else 800, in the soak 8,000, that are always the same, and a
 /// quarter as many where perhaps none has looked yet: in all 5·10⁴, in the soak more than 10⁶.
 ///
-/// Of the planted faults that docs/assumptions.md lists, those that show between seed 800 and 4,600 and
+/// Of the planted faults that docs/fault-catalogue.md lists, those that show between seed 800 and 4,600 and
 /// nowhere else are looked for by their seeds, in [`planted_faults_that_show_late`].
 fn seeds() -> Vec<(u64, u64)> {
     let (from, count) = (number_of("CRASH_FROM"), number_of("CRASH_SEEDS"));
@@ -184,7 +184,7 @@ fn found_far_away() {
     }
 }
 
-/// Seeds at which faults that docs/assumptions.md lists show first, later than the seeds that are always tried, where no
+/// Seeds at which faults that docs/fault-catalogue.md lists show first, later than the seeds that are always tried, where no
 /// other test finds the fault.
 #[test]
 fn planted_faults_that_show_late() {
