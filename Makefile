@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT := out
 TRACE := traces/own.oltp-pgbench-ext4.destage
 
-.PHONY: demo test check soak fuzz bench validate reproduce wheel reference advisories clean
+.PHONY: demo test check soak fuzz bench validate reproduce wheel reference book advisories clean
 
 # Which write buffer serves a real workload best? The trace is a recording of PostgreSQL under pgbench, on ext4.
 demo:
@@ -66,10 +66,15 @@ wheel:
 	@sh scripts/python-env target/venv-wheel maturin==1.16.0
 	target/venv-wheel/bin/maturin build --locked --out $(OUT)/wheels
 
-# docs/python-reference.md, from the docstrings of the package.
+# docs/python-reference.md, from the docstrings of the package, and docs/reference, from what the program says.
 reference:
 	@sh scripts/need-tools
 	@sh scripts/python-test --reference
+	DESTAGE_WRITE_REFERENCE=1 $(CARGO) test --locked -p destage --test it reference_pages
+
+# The documents as a site, in out/book. Needs mdBook: cargo install mdbook --locked.
+book:
+	mdbook build
 
 # Known vulnerabilities; needs cargo-deny and the advisory database, hence the network.
 advisories:

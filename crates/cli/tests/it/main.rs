@@ -26,6 +26,7 @@ mod outputs;
 mod policy_pages;
 mod print_scenario;
 mod record;
+mod reference_pages;
 mod report;
 mod report_page;
 mod reproduce;
