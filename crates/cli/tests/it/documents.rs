@@ -210,7 +210,7 @@ fn every_file_that_documents_and_comments_name_exists() {
             None => exists(name),
         };
         for (number, line) in document.lines(true) {
-            let words = line.split(|c: char| c.is_whitespace() || "`()[]\"',;:|".contains(c)).map(named);
+            let words = line.split(|c: char| c.is_whitespace() || "`()[]\"',;:|=".contains(c)).map(named);
             for word in words.filter(|word| !word.contains("//")) {
                 let (root, rest) = word.split_once('/').unwrap_or(("", word));
                 let file = matches!(extension(rest), "rs" | "md");
@@ -227,6 +227,70 @@ fn every_file_that_documents_and_comments_name_exists() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns the anchors of a page's headings, as GitHub and mdBook make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut is_code = false;
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        is_code ^= line.starts_with("```");
+        let Some(heading) = line.strip_prefix('#').filter(|_| !is_code) else { continue };
+        let heading = heading.trim_start_matches('#').trim();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect();
+        found.insert(anchor);
+    }
+    found
+}
+
+#[test]
+fn anchors_are_made_of_headings() {
+    let text = "# A page\n```\n# no heading\n```\n## Who hears of it?\n### As a block device (ublk)";
+    let expected = ["a-page", "who-hears-of-it", "as-a-block-device-ublk"];
+    assert_eq!(anchors(text), BTreeSet::from(expected.map(str::to_owned)));
+}
+
+#[test]
+fn every_link_to_a_heading_leads_to_one() {
+    let documents = documents();
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for document in documents.iter().filter(|document| extension(&document.path) == "md") {
+        let folder = Path::new(&document.path).parent().unwrap_or(Path::new(""));
+        for (number, line) in document.lines(false) {
+            for link in line.split("](").skip(1) {
+                let target = link.split(')').next().unwrap_or_default();
+                let Some((page, anchor)) = target.split_once('#').filter(|_| !target.contains("://")) else { continue };
+                let text = if page.is_empty() {
+                    document.text.clone()
+                } else {
+                    fs::read_to_string(Path::new(CHECKOUT).join(folder).join(page)).unwrap_or_default()
+                };
+                count += 1;
+                if !anchors(&text).contains(anchor) {
+                    wrong.push(format!("{}:{number}: {target} leads to no heading", document.path));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count > 20, "only {count} links to headings were found");
+}
+
+/// docs/SUMMARY.md is the table of contents of the site that book.toml describes.
+#[test]
+fn every_page_is_in_the_table_of_contents() {
+    let summary = fs::read_to_string(Path::new(CHECKOUT).join("docs/SUMMARY.md")).expect("a table of contents");
+    let listed: Vec<_> =
+        summary.split("](").skip(1).map(|rest| rest.split(')').next().unwrap_or_default().to_owned()).collect();
+    let unique: BTreeSet<_> = listed.iter().cloned().collect();
+    assert_eq!(unique.len(), listed.len(), "a page is listed twice");
+    let pages = documents().into_iter().filter_map(|document| {
+        let page = document.path.strip_prefix("docs/").filter(|page| page.ends_with(".md"))?;
+        Some(page.to_owned()).filter(|page| page != "SUMMARY.md")
+    });
+    assert_eq!(pages.collect::<BTreeSet<_>>(), unique);
 }
 
 /// A row's cells in a table of Markdown.
