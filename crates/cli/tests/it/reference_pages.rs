@@ -1,5 +1,5 @@
-//! The pages of docs/reference say what the program says: its commands, keys, fields of results, policies and formats of
-//! traces. `make reference` writes them anew.
+//! Holds the pages of docs/reference to the program: its commands, keys, fields of results, policies and formats of traces.
+//! `make reference` writes them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::binary::quietly;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference");
 
-/// Set to write the pages instead of comparing them.
+/// Names the environment variable that has the pages written instead of compared.
 const WRITE: &str = "DESTAGE_WRITE_REFERENCE";
 
 /// Makes a cell of a table of a text.
