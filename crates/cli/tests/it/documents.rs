@@ -287,7 +287,7 @@ fn every_page_is_in_the_table_of_contents() {
     let unique: BTreeSet<_> = listed.iter().cloned().collect();
     assert_eq!(unique.len(), listed.len(), "a page is listed twice");
     let pages = documents().into_iter().filter_map(|document| {
-        let page = document.path.strip_prefix("docs/").filter(|page| page.ends_with(".md"))?;
+        let page = document.path.strip_prefix("docs/").filter(|page| extension(page) == "md")?;
         Some(page.to_owned()).filter(|page| page != "SUMMARY.md")
     });
     assert_eq!(pages.collect::<BTreeSet<_>>(), unique);
