@@ -8,6 +8,8 @@ struct HostCommand {
     /// When it was let in; meaningful once it has pages.
     admitted: u64,
     pages: u64,
+    /// The page behind its last one.
+    next_page: u32,
     /// Time that it took of the interface so far.
     taken: u64,
     /// Where its answer is in the ring of slots.
@@ -59,19 +61,22 @@ impl FrontEnd {
         self.commands = [HostCommand::default(); 2];
     }
 
-    /// Ends the commands so far: pages that are read next are one command, and those that are written next another.
+    /// Ends the commands so far: pages that are read next and follow each other are one command, and those that are written
+    /// next another.
     #[inline]
     pub(super) fn begin(&mut self) {
         self.has_borders = true;
         self.commands = [HostCommand::default(); 2];
     }
 
-    /// Lets a page in that arrives at `now`; returns when it is, and whether its command had pages before.
+    /// Lets a page in that arrives at `now`; returns when it is, and whether its command had pages before. A command is a run
+    /// of pages: what lies elsewhere takes another one, such as pages that a buffer evicts for one request of its host.
     #[inline]
-    pub(super) fn admit(&mut self, kind: CommandKind, now: u64) -> (u64, bool) {
+    pub(super) fn admit(&mut self, kind: CommandKind, now: u64, page: u32) -> (u64, bool) {
         let command = &mut self.commands[kind as usize];
-        if self.has_borders && command.pages > 0 {
+        if self.has_borders && command.pages > 0 && command.next_page == page {
             command.pages += 1;
+            command.next_page = page.wrapping_add(1);
             let takes = self.gap.max(command.pages * self.sector);
             self.link += takes - command.taken;
             command.taken = takes;
@@ -80,7 +85,7 @@ impl FrontEnd {
         let admitted = now.max(self.slots[self.next]).max(self.link);
         let taken = self.gap.max(self.sector);
         self.link = admitted + taken;
-        *command = HostCommand { admitted, pages: 1, taken, slot: 0 };
+        *command = HostCommand { admitted, pages: 1, next_page: page.wrapping_add(1), taken, slot: 0 };
         (admitted, false)
     }
 

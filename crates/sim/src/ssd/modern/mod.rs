@@ -117,7 +117,7 @@ impl ModernDrive {
     /// Reads a sector for a host; returns when it is answered.
     #[inline]
     pub(super) fn read(&mut self, now: Nanos, page: PageNo) -> Nanos {
-        let (now, is_later) = self.front.admit(CommandKind::Read, now.0);
+        let (now, is_later) = self.front.admit(CommandKind::Read, now.0, page.0);
         let physical = self.map.physical(page.0);
         if physical >= HELD {
             self.clocks[0].counters.unmapped_reads += u64::from(physical == UNMAPPED);
@@ -155,7 +155,7 @@ impl ModernDrive {
             self.write(0, page.0);
             return Nanos::ZERO;
         }
-        let (now, is_later) = self.front.admit(CommandKind::Write, now.0);
+        let (now, is_later) = self.front.admit(CommandKind::Write, now.0, page.0);
         let answered = self.write(now, page.0) + self.geometry.config.command_write.0;
         self.front.answered(answered, is_later);
         Nanos(answered)

@@ -165,6 +165,26 @@ fn a_command_reads_a_flash_page_once() {
     assert_eq!(read(&mut ssd, 1000, 9), 1_121_000, "another command");
 }
 
+/// What a buffer writes for one request of its host lies here and there: each run of pages is a command.
+#[test]
+fn scattered_pages_are_commands_of_their_own() {
+    let mut config = drive(1, 2, 1920);
+    let modern = config.modern.as_mut().expect("modern");
+    (modern.command_rate, modern.link_rate) = (Some(100_000), Some(1_024_000_000));
+    let mut ssd = built(config, StartState::Full);
+    ssd.begin_command();
+    // A command takes 10 us, and three of its pages 12 us of the link.
+    let answers = [7, 8, 9, 500, 3, 501].map(|page| write(&mut ssd, 0, page));
+    assert_eq!(answers, [11_000, 11_000, 11_000, 23_000, 33_000, 43_000]);
+    let answers = [100, 200, 201].map(|page| read(&mut ssd, 0, page));
+    assert_eq!(answers.map(|at| at >= 106_000), [true; 3], "{answers:?}");
+    // A request of 64 KiB is one, whose bytes take 64 us.
+    ssd.begin_command();
+    assert!((100..116).all(|page| write(&mut ssd, 1000, page) == 1_011_000));
+    ssd.begin_command();
+    assert_eq!(write(&mut ssd, 1000, 0), 1_075_000);
+}
+
 #[test]
 fn commands_and_bytes_take_the_interface() {
     let mut config = drive(1, 2, 1920);

@@ -126,8 +126,8 @@ pub struct NaiveDrive {
     admitted: u64,
     answered: Vec<u64>,
     link: u64,
-    /// The present commands to read and to write: let in, pages, and time taken of the interface.
-    commands: [Option<(u64, u64, u64)>; 2],
+    /// The present commands to read and to write: let in, pages, time taken of the interface, and the last page.
+    commands: [Option<(u64, u64, u64, u64)>; 2],
     sensed: Option<(usize, usize, u64)>,
     victim: Option<(usize, f64, usize, u64)>,
     debt: f64,
@@ -270,11 +270,13 @@ impl NaiveDrive {
     }
 
     /// Lets a page in at the front end, the first of its command or a later one.
-    fn let_in(&mut self, which: usize, now: u64) -> (u64, bool) {
-        if let Some((at, pages, took)) = self.commands[which] {
+    fn let_in(&mut self, which: usize, now: u64, sector: u64) -> (u64, bool) {
+        if let Some((at, pages, took, last)) = self.commands[which]
+            && sector == last + 1
+        {
             let takes = self.gap.max((pages + 1) * self.sector_link);
             self.link += takes - took;
-            self.commands[which] = Some((at, pages + 1, takes));
+            self.commands[which] = Some((at, pages + 1, takes, sector));
             return (at.max(now), true);
         }
         let k = self.modern().write_slots as usize;
@@ -282,12 +284,12 @@ impl NaiveDrive {
         let at = now.max(slot).max(self.link);
         let takes = self.gap.max(self.sector_link);
         self.link = at + takes;
-        self.commands[which] = Some((at, 1, takes));
+        self.commands[which] = Some((at, 1, takes, sector));
         (at, false)
     }
 
     pub fn write(&mut self, now: u64, sector: u64) -> u64 {
-        let (a, is_later) = if self.timed { self.let_in(1, now) } else { (0, false) };
+        let (a, is_later) = if self.timed { self.let_in(1, now, sector) } else { (0, false) };
         let mut t = a;
         if self.stream != PlacementStream::Unlabelled && !self.labelled.contains(&self.stream) {
             self.labelled.push(self.stream);
@@ -362,7 +364,7 @@ impl NaiveDrive {
 
     /// Reads a sector.
     pub fn read(&mut self, now: u64, sector: u64) -> u64 {
-        let (a, is_later) = self.let_in(0, now);
+        let (a, is_later) = self.let_in(0, now, sector);
         self.run_until(a);
         let hit = a + self.modern().command_hit.0;
         let Some(&(block, slot)) = self.map.get(&sector) else {
