@@ -51,7 +51,8 @@ impl VictimChooser {
             VictimPolicy::CostBenefit => {
                 let opened = map.opened();
                 let benefit = |own: &SuperblockState| {
-                    let age = f64::from(opened - own.opened);
+                    // It counts the superblock itself among those that were opened.
+                    let age = f64::from(opened - own.opened - 1);
                     f64::from(self.sectors - own.valid) * age / f64::from(own.valid + 1)
                 };
                 let mut best = None;

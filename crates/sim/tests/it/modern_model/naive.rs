@@ -507,7 +507,7 @@ impl NaiveDrive {
             }
             VictimPolicy::CostBenefit => {
                 let benefit = |i: usize| {
-                    let (v, age) = (self.blocks[i].valid(), self.opened - self.blocks[i].opened);
+                    let (v, age) = (self.blocks[i].valid(), self.opened - self.blocks[i].opened - 1);
                     (self.s - v) as f64 * age as f64 / (v + 1) as f64
                 };
                 let gaining: Vec<usize> = sealed.iter().copied().filter(gains).collect();
