@@ -97,7 +97,7 @@ declare_settings! {
         "N",
         "",
         AppliesTo::Ssd,
-        "Elements (packages), each serving one operation at a time",
+        "Elements: packages that serve one operation at a time; modern: dies",
         q::count32,
     );
     pub(crate) const ALLOCATION: TypedSetting<PageAllocation> = TypedSetting::one(
@@ -119,7 +119,7 @@ declare_settings! {
         "N",
         "",
         AppliesTo::Ssd,
-        "Planes in an element",
+        "Planes in an element; modern: planes of a die, programmed together",
         q::count32,
     );
     pub(crate) const BLOCKS_PER_PLANE: TypedSetting<u32> = TypedSetting::one(
@@ -135,7 +135,7 @@ declare_settings! {
         "PERCENT",
         "",
         AppliesTo::Ssd,
-        "Blocks of each plane that are not exported [default: 15%]",
+        "Blocks of each plane that are not exported; modern: share of the flash [default: 15%; modern: the preset's]",
         q::basis_points,
     );
     pub(crate) const KEPT_BLOCKS: TypedSetting<u32> = TypedSetting::one(
@@ -159,7 +159,7 @@ declare_settings! {
         "TIME",
         "",
         AppliesTo::Ssd,
-        "Reading a page [default: 25us]",
+        "Reading a page; modern: sensing a flash page of 16 KiB [default: 25us; modern: the preset's]",
         q::time,
     );
     pub(crate) const PROGRAM: TypedSetting<Nanos> = TypedSetting::one(
@@ -167,7 +167,7 @@ declare_settings! {
         "TIME",
         "",
         AppliesTo::Ssd,
-        "Programming a page [default: 200us]",
+        "Programming a page; modern: a unit, one word line of all planes of a die [default: 200us; modern: the preset's]",
         q::time,
     );
     pub(crate) const ERASE: TypedSetting<Nanos> = TypedSetting::one(
@@ -175,7 +175,7 @@ declare_settings! {
         "TIME",
         "",
         AppliesTo::Ssd,
-        "Erasing a block [default: 1.5ms]",
+        "Erasing a block; modern: one of 400 word lines, of which smaller ones take their share [default: 1.5ms; modern: the preset's]",
         q::time,
     );
     pub(crate) const TRANSFER: TypedSetting<u64> = TypedSetting::one(
@@ -183,7 +183,7 @@ declare_settings! {
         "NS",
         "",
         AppliesTo::Ssd,
-        "Moving a byte to or from an element, in ns; a sector moves 528 [default: 25]",
+        "Moving a byte to or from an element, in ns; a sector moves 528 bytes; modern: a page moves its own [default: 25; modern: the preset's]",
         thousandths,
     );
     pub(crate) const COPY_BACK: TypedSetting<bool> = TypedSetting::switch(
@@ -212,7 +212,7 @@ declare_settings! {
         "shared|own",
         "",
         AppliesTo::Ssd,
-        "Where collection puts valid pages: behind those of hosts, or in active blocks of its own [default: shared]",
+        "Where collection puts valid pages: behind those of hosts, or in active blocks of its own [default: shared; modern: own]",
         collection_point,
     );
     pub(crate) const PARALLEL_UNITS: TypedSetting<u32> = TypedSetting::one(
@@ -242,7 +242,7 @@ declare_settings! {
         "ERASES",
         "",
         AppliesTo::Ssd,
-        "Erases that a block endures [default: 100000]",
+        "Erases that a block endures [default: 100000; modern: the preset's]",
         q::count32,
     );
     pub(crate) const QUEUE_DEPTH: TypedSetting<Option<u32>> = TypedSetting::one(

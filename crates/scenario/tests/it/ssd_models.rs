@@ -185,7 +185,7 @@ fn what_cannot_work_says_what_to_change() {
         (&[("ssd.placement", "streams"), ("ssd.placement-handles", "0")], "a number between 1 and 128"),
         (&[("ssd.placement", "on")], "off, streams"),
         (&[("ssd.suspend", "2s")], "ssd.suspend (in ns) = 2000000000 is not between 0 and 1000000000"),
-        (&[("page", "32KiB")], "ssd.page (in bytes, with ssd.model = modern) = 32768 is not between 512 and 16384"),
+        (&[("page", "32KiB")], "page = 32768 B is not between 512 B and 16384 B, as ssd.model = modern needs"),
     ] {
         let message = refused(given);
         assert!(message.contains(expected), "{given:?}: {message}");

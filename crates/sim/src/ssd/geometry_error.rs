@@ -169,6 +169,19 @@ pub enum SsdGeometryError {
         /// The most that works.
         most: u64,
     },
+    /// Pages that a modern drive's flash pages do not hold.
+    #[error(
+        "page = {bytes} B is not between {least} B and {most} B, as ssd.model = modern needs, whose flash pages of {most} B \
+         hold whole pages; change page, or set ssd.model = classic"
+    )]
+    PageOfModern {
+        /// Bytes of a page.
+        bytes: u64,
+        /// The least that works.
+        least: u64,
+        /// The most that works: the bytes of a flash page.
+        most: u64,
+    },
     /// Nothing is left to export.
     #[error("ssd: no whole logical block is exported; use more blocks or a smaller ssd.reserve")]
     NothingExported,

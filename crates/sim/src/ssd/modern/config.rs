@@ -8,8 +8,10 @@ use super::placement::{HandleIsolation, PlacementConfig, write_points};
 
 /// Counts the bytes of a flash page, the unit of sensing.
 pub(super) const FLASH_PAGE_BYTES: u64 = 16 << 10;
-/// Limits the flash pages of a word line of one plane, one for each bit of a cell.
-const MOST_PAGES_PER_WORD_LINE: u32 = 5;
+/// Limits the bytes of a page of the map from below.
+const LEAST_PAGE_BYTES: u64 = 512;
+/// Counts the flash pages of a word line of one plane (TLC), which are programmed at once.
+const FLASH_PAGES_PER_WORD_LINE: u32 = 3;
 /// Counts the word lines of the block whose erase takes [`SsdConfig::erase`]; other blocks take their share of it.
 const WORD_LINES_OF_ERASE: u64 = 400;
 /// Limits the word lines that a block gets unless told otherwise.
@@ -189,7 +191,11 @@ impl ModernConfig {
         range("pace-gain (in thousandths)", self.pace_gain_milli, 1, 1_000_000)?;
         range("write-cache (in bytes)", self.write_cache_bytes, 0, LARGEST_CACHE)?;
         range("write-hold (in bytes)", self.write_hold_bytes, 0, LARGEST_CACHE)?;
-        range("page (in bytes, with ssd.model = modern)", geometry.page_bytes(), 512, FLASH_PAGE_BYTES)?;
+        let bytes = geometry.page_bytes();
+        if !(LEAST_PAGE_BYTES..=FLASH_PAGE_BYTES).contains(&bytes) {
+            let (least, most) = (LEAST_PAGE_BYTES, FLASH_PAGE_BYTES);
+            return Err(SsdGeometryError::PageOfModern { bytes, least, most });
+        }
         if let VictimPolicy::DChoice(choices) = self.victim {
             range("gc = d-choice", choices.into(), 1, VictimPolicy::MOST_CHOICES.into())?;
         }
