@@ -35,8 +35,8 @@ pub(super) trait BufferDevice: DeviceView + Send {
     fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool;
     /// Remembers collections until they are forgotten by `end_collection`.
     fn watch_collections(&mut self);
-    /// The first end of a collection that was not forgotten, with its element.
-    fn first_collection_end(&self) -> Option<(Nanos, Element)>;
+    /// The first end of a collection that was not forgotten, with its element; see [`Ssd::first_collection_end`].
+    fn first_collection_end(&mut self) -> Option<(Nanos, Element)>;
     /// Forgets the element's first collection.
     fn end_collection(&mut self, element: Element);
     /// The device as an SSD, if it is one.
@@ -67,7 +67,7 @@ impl BufferDevice for NoDevice {
         false
     }
     fn watch_collections(&mut self) {}
-    fn first_collection_end(&self) -> Option<(Nanos, Element)> {
+    fn first_collection_end(&mut self) -> Option<(Nanos, Element)> {
         None
     }
     fn end_collection(&mut self, _element: Element) {}
@@ -123,7 +123,7 @@ impl BufferDevice for Ssd {
     fn watch_collections(&mut self) {
         Self::watch_collections(self);
     }
-    fn first_collection_end(&self) -> Option<(Nanos, Element)> {
+    fn first_collection_end(&mut self) -> Option<(Nanos, Element)> {
         Self::first_collection_end(self)
     }
     fn end_collection(&mut self, element: Element) {

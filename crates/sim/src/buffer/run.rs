@@ -341,8 +341,8 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
             if !self.out.is_empty() {
                 self.evict(EvictionPhase::Destage, end);
             }
+            self.device.set_now(now);
         }
-        self.device.set_now(now);
     }
 
     #[inline]

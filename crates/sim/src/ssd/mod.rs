@@ -352,9 +352,24 @@ impl Ssd {
         }
     }
 
-    /// Remembers all collections until [`Self::end_collection`].
+    /// Returns the modern drive, if it is one, to change it.
+    #[inline]
+    fn modern_mut(&mut self) -> Option<&mut ModernDrive> {
+        match &mut self.layer {
+            TranslationLayer::Pages(_) => None,
+            TranslationLayer::Boxed(boxed) => match &mut **boxed {
+                BoxedLayer::LogBlocks(_) => None,
+                BoxedLayer::Modern(layer) => Some(layer),
+            },
+        }
+    }
+
+    /// Remembers all collections until [`Self::end_collection`]; those of a modern drive are its slices.
     pub fn watch_collections(&mut self) {
-        self.all_elements().for_each(|element| self.clock_mut(element).watched = true);
+        match self.modern_mut() {
+            Some(layer) => layer.watch_slices(),
+            None => self.all_elements().for_each(|element| self.clock_mut(element).watched = true),
+        }
     }
 
     /// Takes note of each collection from now on, until it is [taken](Self::take_collections).
@@ -377,21 +392,33 @@ impl Ssd {
         self.clock(self.element_of(page)).collecting_between(at, done)
     }
 
-    /// The first end of a collection that was not forgotten, with its element; of several at the
-    /// same time that of the element with the lowest number.
-    pub fn first_collection_end(&self) -> Option<(Nanos, Element)> {
+    /// Returns the first end of a collection that was not forgotten, with its element; of several at the
+    /// same time that of the element with the lowest number. Of a modern drive only those that have ended by now: reads
+    /// may delay others.
+    #[inline]
+    pub fn first_collection_end(&mut self) -> Option<(Nanos, Element)> {
+        let now = self.now;
+        if let Some(layer) = self.modern_mut() {
+            return layer.first_ended_slice(now).map(|(end, die)| (end, Element(die)));
+        }
         let first = |element| self.clock(element).collections.front().map(|&(_, end)| (end, element));
         self.all_elements().filter_map(first).min()
     }
 
-    /// When the first of the collections that are under way now ends.
+    /// Returns when the first of the collections that are under way now ends.
     pub fn first_end_under_way(&self) -> Option<Nanos> {
-        self.clocks().filter_map(|clock| clock.end_under_way(self.now)).min()
+        match self.modern() {
+            Some(layer) => layer.first_end_under_way(self.now),
+            None => self.clocks().filter_map(|clock| clock.end_under_way(self.now)).min(),
+        }
     }
 
-    /// Forgets the element's first collection.
+    /// Forgets the element's first collection, of a modern drive one that has ended.
     pub fn end_collection(&mut self, element: Element) {
-        self.clock_mut(element).collections.pop_front();
+        match self.modern_mut() {
+            Some(layer) => layer.forget_slice(element.index()),
+            None => _ = self.clock_mut(element).collections.pop_front(),
+        }
     }
 
     /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a
@@ -486,7 +513,7 @@ impl DeviceView for Ssd {
 
     fn collecting(&self, element: Element) -> bool {
         match self.modern() {
-            Some(layer) => layer.is_in_slice(element.index(), self.now),
+            Some(layer) => layer.slice_under_way(element.index(), self.now).is_some(),
             None => self.clock(element).end_under_way(self.now).is_some(),
         }
     }

@@ -131,6 +131,9 @@ impl ModernDrive {
         if !sectors.is_empty() {
             let takes = u64::from(reads) * self.geometry.sense + sectors.len() as u64 * self.geometry.transfer;
             self.push_collection(die, OperationKind::Slice, takes, now);
+            if self.is_watched {
+                self.slice_end = self.slice_end.min(now + takes);
+            }
         }
         for &sector in &sectors {
             self.put(sector, false, now);

@@ -46,18 +46,42 @@ pub(super) struct ReadTimes {
     pub(super) bypass: u16,
 }
 
+/// Says when the first operation of a die that frees cache ends if no further reads come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FreeingEnd {
+    /// Something changed since it was worked out.
+    Unknown,
+    /// No operation frees cache.
+    Never,
+    /// Its end, and its place in the FIFO.
+    At(u64, u32),
+}
+
+impl FreeingEnd {
+    /// Returns what is known once something delays the operations.
+    #[inline]
+    fn delayed(self) -> Self {
+        if self == Self::Never { self } else { Self::Unknown }
+    }
+}
+
 /// Holds a die's clock, the reads of its planes, and its operations.
 #[derive(Clone, Debug)]
 pub(super) struct DieQueue {
     /// Until when it has worked off operations or read for hosts.
     clock: u64,
-    /// Since when it has been suspended.
+    /// From when on it reads for hosts: it has been suspended, or what reads waited for has ended.
     suspended: u64,
     /// End of the last host read of all planes.
     last_read: u64,
-    /// End of the last slice that a read waited for.
-    slice_end: u64,
     operations: VecDeque<DieOperation>,
+    freeing: FreeingEnd,
+    /// Slices among the operations.
+    slices: u32,
+    /// Begin and end of slices that a read waited for and that may not have ended, the oldest first.
+    awaited: VecDeque<(u64, u64)>,
+    /// Ends of slices that left the FIFO and were not [told](Self::forget_slice), if somebody is told of them.
+    ended: Option<VecDeque<u64>>,
     /// End of each plane's last host read.
     reads: [u64; MAX_PLANES as usize],
 }
@@ -69,8 +93,11 @@ impl DieQueue {
             clock: 0,
             suspended: 0,
             last_read: 0,
-            slice_end: 0,
             operations: VecDeque::new(),
+            freeing: FreeingEnd::Never,
+            slices: 0,
+            awaited: VecDeque::new(),
+            ended: None,
             reads: [0; MAX_PLANES as usize],
         }
     }
@@ -78,6 +105,10 @@ impl DieQueue {
     /// Adds an operation behind all others.
     #[inline]
     pub(super) fn push(&mut self, operation: DieOperation) {
+        self.slices += u32::from(operation.kind == OperationKind::Slice);
+        if operation.frees > 0 && self.freeing == FreeingEnd::Never {
+            self.freeing = FreeingEnd::Unknown;
+        }
         self.operations.push_back(operation);
     }
 
@@ -90,28 +121,82 @@ impl DieQueue {
             if end > until {
                 break;
             }
-            self.clock = end;
-            freed += u32::from(head.frees);
-            self.operations.pop_front();
+            freed += self.drop_head(end);
         }
         freed
     }
 
-    /// Returns when the first operation that frees cache ends if no further reads come, and where it is in the FIFO.
-    pub(super) fn first_freeing(&self) -> Option<(u64, usize)> {
-        let mut end = self.clock;
-        for (at, operation) in self.operations.iter().enumerate() {
-            end = end.max(operation.ready) + operation.remaining;
-            if operation.frees > 0 {
-                return Some((end, at));
+    /// Drops the first operation, which ends at `end`; returns how many sectors of the cache that frees.
+    #[inline]
+    fn drop_head(&mut self, end: u64) -> u32 {
+        let Some(head) = self.operations.pop_front() else { return 0 };
+        self.clock = end;
+        if head.kind == OperationKind::Slice {
+            self.slices -= 1;
+            if let Some(ended) = &mut self.ended {
+                ended.push_back(end);
             }
         }
-        None
+        // What is behind ends when it would have: this changes its place alone.
+        self.freeing = match self.freeing {
+            FreeingEnd::At(end, at) if at > 0 => FreeingEnd::At(end, at - 1),
+            FreeingEnd::Never => FreeingEnd::Never,
+            FreeingEnd::At(..) | FreeingEnd::Unknown => FreeingEnd::Unknown,
+        };
+        head.frees.into()
     }
 
-    /// Takes the cache's sectors that the operation at this place of the FIFO frees: they are promised to somebody.
-    pub(super) fn take_freed(&mut self, at: usize) -> u32 {
-        self.operations.get_mut(at).map_or(0, |operation| u32::from(std::mem::take(&mut operation.frees)))
+    /// Returns when the first operation that frees cache ends if no further reads come.
+    #[inline]
+    pub(super) fn first_freeing(&mut self) -> Option<u64> {
+        if self.freeing == FreeingEnd::Unknown {
+            let first = self.ends().zip(0..).find(|((own, _), _)| own.frees > 0);
+            let found = first.map_or(FreeingEnd::Never, |((_, (_, end)), at)| FreeingEnd::At(end, at));
+            self.freeing = found;
+        }
+        match self.freeing {
+            FreeingEnd::At(end, _) => Some(end),
+            FreeingEnd::Never | FreeingEnd::Unknown => None,
+        }
+    }
+
+    /// Returns the operations with the begin and the end of each if no further reads come.
+    fn ends(&self) -> impl Iterator<Item = (&DieOperation, (u64, u64))> {
+        self.operations.iter().scan(self.clock, |clock, own| {
+            let begin = own.ready.max(*clock);
+            *clock = begin + own.remaining;
+            Some((own, (begin, *clock)))
+        })
+    }
+
+    /// Takes the cache's sectors that the [first](Self::first_freeing) operation to free some would free: they are promised
+    /// to somebody.
+    pub(super) fn take_freed(&mut self) -> u32 {
+        let FreeingEnd::At(_, at) = std::mem::replace(&mut self.freeing, FreeingEnd::Unknown) else { return 0 };
+        self.operations.get_mut(at as usize).map_or(0, |own| std::mem::take(&mut own.frees).into())
+    }
+
+    /// Has the die remember the ends of slices until they are [forgotten](Self::forget_slice).
+    pub(super) fn watch_slices(&mut self) {
+        self.ended.get_or_insert_default();
+    }
+
+    /// Returns the end of the first slice that was not forgotten, if no further reads come.
+    pub(super) fn first_slice_end(&self) -> Option<u64> {
+        if self.slices == 0 && self.ended.as_ref().is_none_or(VecDeque::is_empty) {
+            return None;
+        }
+        let ended = self.ended.as_ref().and_then(VecDeque::front).copied();
+        ended.or_else(|| self.ends().find(|(own, _)| own.kind == OperationKind::Slice).map(|(_, (_, end))| end))
+    }
+
+    /// Forgets the first slice that was not forgotten, and that has ended; returns how many sectors of the cache the operations
+    /// free that ended before it.
+    pub(super) fn forget_slice(&mut self) -> u32 {
+        let is_queued = self.ended.as_ref().is_some_and(VecDeque::is_empty);
+        let freed = self.first_slice_end().filter(|_| is_queued).map_or(0, |end| self.advance(end));
+        self.ended.as_mut().and_then(VecDeque::pop_front);
+        freed
     }
 
     /// Returns true if the unit's program has not been dropped.
@@ -126,23 +211,18 @@ impl DieQueue {
 
     /// Returns when all operations have ended if no further reads come.
     pub(super) fn idle_at(&self) -> u64 {
-        self.operations.iter().fold(self.clock, |end, own| end.max(own.ready) + own.remaining)
+        self.ends().last().map_or(self.clock, |(_, (_, end))| end)
     }
 
-    /// Returns true if a slice of collection is under way at `now`.
-    pub(super) fn is_in_slice(&self, now: u64) -> bool {
-        if now < self.slice_end {
-            return true;
+    /// Returns the end of the slice of collection that is under way at `now`.
+    #[inline]
+    pub(super) fn slice_under_way(&self, now: u64) -> Option<u64> {
+        if self.slices == 0 && self.awaited.is_empty() {
+            return None;
         }
-        let mut end = self.clock;
-        for own in &self.operations {
-            let start = end.max(own.ready);
-            end = start + own.remaining;
-            if now < end {
-                return start <= now && own.kind == OperationKind::Slice;
-            }
-        }
-        false
+        let queued = self.ends().take_while(|(_, (begin, _))| *begin <= now);
+        let queued = queued.filter(|(own, _)| own.kind == OperationKind::Slice).map(|(_, span)| span);
+        self.awaited.iter().copied().chain(queued).find(|&(begin, end)| begin <= now && now < end).map(|(_, end)| end)
     }
 
     /// Reads a sector of a plane for a host, at `now`, to which the die was [advanced](Self::advance); returns when its data
@@ -156,20 +236,21 @@ impl DieQueue {
         }
         let mut freed = 0;
         if let Some(head) = self.operations.front_mut() {
+            // Reads delay whatever is in the FIFO.
+            self.freeing = self.freeing.delayed();
             let begin = self.clock.max(head.ready);
             if in_read || begin < now {
-                let passes = head.bypassed < times.bypass;
-                if !in_read && head.kind == OperationKind::Slice {
-                    start = begin + head.remaining;
-                    self.slice_end = start;
-                    self.clock = start;
-                    self.operations.pop_front();
-                } else if !passes {
+                let is_slice = head.kind == OperationKind::Slice;
+                if !in_read && is_slice || head.bypassed >= times.bypass {
+                    // Reads of all planes wait for its end, those that arrive later as well.
                     let end = begin + head.remaining;
-                    freed = u32::from(head.frees);
-                    self.clock = end;
                     start = start.max(end);
-                    self.operations.pop_front();
+                    self.suspended = end;
+                    if is_slice {
+                        self.awaited.retain(|&(_, end)| end > now);
+                        self.awaited.push_back((begin, end));
+                    }
+                    freed = self.drop_head(end);
                 } else {
                     head.bypassed += 1;
                     if !in_read {
@@ -186,10 +267,12 @@ impl DieQueue {
         (end, freed)
     }
 
-    /// Moves another sector of the flash page that a plane read last, if that read ended at `end`; returns when it is there.
+    /// Moves another sector of the flash page that a plane read last, if that read ended at `end` and has not at `now`;
+    /// returns when it is there. After its end the die may have gone on with something else.
     #[inline]
-    pub(super) fn read_on(&mut self, plane: usize, end: u64, transfer: u64) -> Option<u64> {
-        (self.reads[plane] == end).then(|| {
+    pub(super) fn read_on(&mut self, now: u64, plane: usize, end: u64, transfer: u64) -> Option<u64> {
+        (self.reads[plane] == end && now <= end).then(|| {
+            self.freeing = self.freeing.delayed();
             self.ends_read(plane, end + transfer);
             end + transfer
         })

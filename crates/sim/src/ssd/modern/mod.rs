@@ -70,6 +70,10 @@ pub(super) struct ModernDrive {
     sensed: SensedPage,
     pace: CollectionPace,
     chooser: VictimChooser,
+    /// Somebody is told of the ends of slices.
+    is_watched: bool,
+    /// No slice whose end is to be told ends before this, however much reads delay it.
+    slice_end: u64,
     /// False while the drive comes to the state in which it begins: no time passes.
     is_timed: bool,
 }
@@ -101,6 +105,8 @@ impl ModernDrive {
             sensed: NOTHING_SENSED,
             pace: CollectionPace::default(),
             chooser: VictimChooser::new(c.victim, geometry.superblock),
+            is_watched: false,
+            slice_end: u64::MAX,
             is_timed: false,
             shape,
             geometry,
@@ -134,7 +140,7 @@ impl ModernDrive {
         let transfer = self.geometry.transfer;
         // Sectors of one flash page that a command asks for one after the other are sensed once.
         let again = is_later && self.sensed.flash_page == place.flash_page;
-        let read_on = if again { die.read_on(place.plane as usize, self.sensed.end, transfer) } else { None };
+        let read_on = if again { die.read_on(now, place.plane as usize, self.sensed.end, transfer) } else { None };
         let end = if let Some(end) = read_on {
             counters.busy_time += Nanos(transfer);
             end
@@ -200,15 +206,18 @@ impl ModernDrive {
 
     #[cold]
     fn make_room(&mut self, now: u64) {
-        self.occupied -= self.dies.iter_mut().map(|die| die.advance(now)).sum::<u32>();
         while self.occupied >= self.geometry.cache_sectors {
             // Who waits is promised the sectors of the operation that would end first: reads that come later delay the die
-            // and not the answer.
-            let ends = self.dies.iter().enumerate().filter_map(|(die, own)| own.first_freeing().map(|end| (end, die)));
-            let ((end, at), die) =
-                ends.min_by_key(|&((end, _), die)| (end, die)).expect("a full cache has a unit that is programmed");
-            self.occupied -= self.dies[die].take_freed(at);
-            self.admitted = self.admitted.max(end);
+            // and not the answer. Of those that end at the same time that of the lowest die goes first.
+            let ends = (0..).zip(&mut self.dies).filter_map(|(die, own)| own.first_freeing().map(|end| (end, die)));
+            let (end, die) = ends.min().expect("a full cache has a unit that is programmed");
+            let own: &mut DieQueue = &mut self.dies[die];
+            if end <= now {
+                self.occupied -= own.advance(now);
+            } else {
+                self.occupied -= own.take_freed();
+                self.admitted = self.admitted.max(end);
+            }
         }
     }
 

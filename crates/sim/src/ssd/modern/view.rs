@@ -4,6 +4,8 @@ use destage_plan::{Nanos, PageNo, PlacementStream};
 
 use super::super::clock::ElementClock;
 use super::super::pool::PageStates;
+use super::ModernDrive;
+use super::die::DieQueue;
 use super::superblocks::HELD;
 use super::{ModernDrive, PlacedStream};
 use crate::experiment::{StopSignal, is_told};
@@ -90,12 +92,47 @@ impl ModernDrive {
 
     /// Returns when all dies have done what they have to do.
     pub(in super::super) fn idle_at(&self) -> Nanos {
-        Nanos(self.dies.iter().map(super::DieQueue::idle_at).max().unwrap_or_default())
+        Nanos(self.dies.iter().map(DieQueue::idle_at).max().unwrap_or_default())
     }
 
-    /// Returns true if a slice of collection is under way on the die.
-    pub(in super::super) fn is_in_slice(&self, die: usize, now: Nanos) -> bool {
-        self.dies[die].is_in_slice(now.0)
+    /// Returns the end of the slice of collection that is under way on the die.
+    #[inline]
+    pub(in super::super) fn slice_under_way(&self, die: usize, now: Nanos) -> Option<Nanos> {
+        self.dies[die].slice_under_way(now.0).map(Nanos)
+    }
+
+    /// Returns the first end of the slices that are under way.
+    pub(in super::super) fn first_end_under_way(&self, now: Nanos) -> Option<Nanos> {
+        self.dies.iter().filter_map(|die| die.slice_under_way(now.0)).min().map(Nanos)
+    }
+
+    /// Remembers the ends of all slices until [`Self::forget_slice`].
+    pub(in super::super) fn watch_slices(&mut self) {
+        self.dies.iter_mut().for_each(DieQueue::watch_slices);
+        self.is_watched = true;
+        self.slice_end = 0;
+    }
+
+    /// Returns the first slice that has ended by `now` and was not forgotten: its end, and its die; of several that end at the
+    /// same time that of the lowest die.
+    #[inline]
+    pub(in super::super) fn first_ended_slice(&mut self, now: Nanos) -> Option<(Nanos, u32)> {
+        // Most requests ask in vain: dies are looked at only if a slice can have ended.
+        if now.0 < self.slice_end { None } else { self.look_for_ended_slice(now) }
+    }
+
+    #[cold]
+    fn look_for_ended_slice(&mut self, now: Nanos) -> Option<(Nanos, u32)> {
+        let ends = self.dies.iter().zip(0..).filter_map(|(own, die)| own.first_slice_end().map(|end| (end, die)));
+        let first = ends.min();
+        self.slice_end = first.map_or(u64::MAX, |(end, _)| end);
+        first.filter(|&(end, _)| end <= now.0).map(|(end, die)| (Nanos(end), die))
+    }
+
+    /// Forgets the die's first slice that has ended.
+    pub(in super::super) fn forget_slice(&mut self, die: usize) {
+        self.occupied -= self.dies[die].forget_slice();
+        self.slice_end = 0;
     }
 
     /// Returns how many superblocks are free, each of them a block of every die.
@@ -119,7 +156,7 @@ impl ModernDrive {
         if let Some(&sector) = self.held.iter().find(|&&sector| self.map.physical(sector) != HELD) {
             return Err(format!("sector {sector} is held back, and mapped"));
         }
-        let freeing: u32 = self.dies.iter().map(super::DieQueue::freeing).sum();
+        let freeing: u32 = self.dies.iter().map(DieQueue::freeing).sum();
         let held = freeing + self.map.of_hosts_in_open_units() + self.held.len() as u32;
         if held == self.occupied {
             Ok(())

@@ -112,6 +112,64 @@ fn a_read_waits_for_a_slice() {
     assert_eq!(ssd.read(Nanos(1), PageNo(100)).0, 548_800 - 3_400, "all but one sector of the longest");
 }
 
+/// Reads of collection are served in order of arrival: a read of the other plane does not pass the slice that a first one waits
+/// for, and neither passes a program that goes first.
+#[test]
+fn no_read_passes_what_another_waits_for() {
+    let mut ssd = collecting(36);
+    // Sectors 96 and 100 lie on planes 0 and 1.
+    assert_eq!(read(&mut ssd, 100, 100), 508_000);
+    assert_eq!(read(&mut ssd, 150, 96), 508_000);
+    let mut config = drive(1, 2, 1920);
+    config.modern.as_mut().expect("modern").bypass = 1;
+    let mut ssd = built(config, StartState::Full);
+    (1000..1024).for_each(|page| _ = write(&mut ssd, 100, page));
+    assert_eq!(read(&mut ssd, 300, 0), 424_000);
+    assert_eq!(read(&mut ssd, 500, 0), 1_268_000, "it went before one read");
+    assert_eq!(read(&mut ssd, 600, 4), 1_268_000);
+}
+
+/// A slice that goes first is one all the same, from its begin to its end.
+#[test]
+fn a_slice_that_goes_first_collects() {
+    let mut config = drive(1, 2, 1920);
+    config.modern.as_mut().expect("modern").bypass = 0;
+    let mut ssd = built(config, StartState::Full);
+    (0..12).for_each(|page| ssd.trim(PageNo(page)));
+    assert_eq!(read(&mut ssd, 0, 96), 64_000);
+    // The die reads until 57 us; five array reads and 36 sectors take 390.4 us.
+    ssd.collect(Nanos(10_000), Quota::Blocks(1));
+    assert_eq!(read(&mut ssd, 20, 100), 511_400);
+    let collects = [20, 57, 447, 448].map(|now_us| {
+        ssd.set_now(Nanos(now_us * 1000));
+        (ssd.collecting(Element(0)), ssd.first_end_under_way())
+    });
+    let under_way = (true, Some(Nanos(447_400)));
+    assert_eq!(collects, [(false, None), under_way, under_way, (false, None)]);
+}
+
+/// The end of a slice is told once, and not before it is certain.
+#[test]
+fn ends_of_slices_are_told() {
+    for reads_at in [vec![], vec![100_000], vec![500_000], vec![100_000, 500_000]] {
+        let mut ssd = collecting(36);
+        ssd.watch_collections();
+        let at = |ssd: &mut Ssd, now: u64| {
+            ssd.set_now(Nanos(now));
+            (ssd.first_end_under_way(), ssd.first_collection_end())
+        };
+        assert_eq!(at(&mut ssd, 0), (Some(Nanos(444_000)), None));
+        let (while_under_way, later): (Vec<u64>, Vec<u64>) = reads_at.into_iter().partition(|&at| at < 444_000);
+        while_under_way.iter().for_each(|&at| _ = ssd.read(Nanos(at), PageNo(100)));
+        assert_eq!(at(&mut ssd, 443_999), (Some(Nanos(444_000)), None));
+        later.iter().for_each(|&at| _ = ssd.read(Nanos(at), PageNo(100)));
+        assert_eq!(at(&mut ssd, 600_000), (None, Some((Nanos(444_000), Element(0)))));
+        ssd.end_collection(Element(0));
+        assert_eq!(at(&mut ssd, 600_000), (None, None));
+        ssd.check().expect("its laws");
+    }
+}
+
 #[test]
 fn sectors_lie_where_the_layout_says() {
     let mut ssd = built(drive(16, 4, 12 * 1536), StartState::Full);
@@ -163,6 +221,17 @@ fn a_command_reads_a_flash_page_once() {
     assert_eq!(read(&mut ssd, 1000, 8), 1_064_000);
     ssd.begin_command();
     assert_eq!(read(&mut ssd, 1000, 9), 1_121_000, "another command");
+}
+
+/// A sector that is asked for once its flash page has been read may not be answered before that.
+#[test]
+fn a_later_sector_is_not_read_before_its_time() {
+    let mut ssd = built(drive(1, 2, 1920), StartState::Full);
+    ssd.begin_command();
+    assert_eq!(
+        [(0, 0), (30, 1), (1000, 2)].map(|(at_us, page)| read(&mut ssd, at_us, page)),
+        [64_000, 67_400, 1_064_000]
+    );
 }
 
 /// What a buffer writes for one request of its host lies here and there: each run of pages is a command.

@@ -1,7 +1,7 @@
 //! Laws of the modern drive that follow from theory, or from what suspension is.
 
 use destage_plan::{Element, Nanos, PageGeometry, PageNo};
-use destage_sim::ssd::{Ssd, SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{CollectionPoint, Ssd, SsdConfig, SsdShape, StartState};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -57,6 +57,38 @@ fn suspended_programs_lose_no_time() {
             reads_until = reads_until.max(end);
         }
         assert_eq!(ssd.busy_until(Element(0)).0, 100_000 + 987_000 + lost);
+    }
+}
+
+/// Each die is as long busy as what it was told to do takes: reads, programs of units, slices and erases. Without reads it
+/// does one after the other, with nothing between.
+#[test]
+fn dies_are_busy_as_long_as_their_operations_take() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(21);
+    for reads_pct in [0, 50] {
+        let config = SsdConfig { collection_write_point: CollectionPoint::Shared, ..drive(3, 2, 5184) };
+        let mut ssd = built(config, geometry());
+        let pages = u64::from(ssd.shape().host_pages);
+        for number in 0..60_000_u64 {
+            let page = PageNo(below(&mut random, pages) as u32);
+            ssd.begin_command();
+            if below(&mut random, 100) < reads_pct {
+                ssd.read(Nanos(number * 30_000), page);
+            } else {
+                ssd.program(Nanos(if reads_pct > 0 { number * 30_000 } else { 0 }), page);
+            }
+        }
+        for (die, own) in (0..).map(Element).zip(ssd.counters()) {
+            // Filling left no unit open.
+            let units = (own.host_programs + own.gc_pages_moved) / 24;
+            let expected = own.flash_reads * 57_000 + units * 987_000 + own.gc_time.0;
+            assert_eq!(own.busy_time.0, expected, "{die:?}");
+            assert!(own.erases > 20 && own.gc_time.0 > own.erases * 25_000, "{die:?}: {own:?}");
+            if reads_pct == 0 {
+                // The cache is full, so that every die always has something to do.
+                assert_eq!(ssd.busy_until(die).0, own.busy_time.0, "{die:?}");
+            }
+        }
     }
 }
 

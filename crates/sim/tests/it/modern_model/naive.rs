@@ -2,9 +2,8 @@
 //! blocks that are lists of slots, and everything else found by looking at everything.
 //!
 //! Where the specification is silent or can be read in two ways it goes the same way as the simulator, so that no comparison
-//! tells whether that is right: a command takes one slot, `fifo` passes fully valid superblocks over, forced collection
-//! takes whatever gains most, the age of cost-benefit counts the superblock itself, and a second read of a die may pass the
-//! slice that the first one waited for.
+//! tells whether that is right: a command takes one slot and is a run of pages, `fifo` passes fully valid superblocks over,
+//! forced collection takes whatever gains most, and what a read waits for is waited for by all later reads of the die.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +55,8 @@ struct EventDie {
     free_at: u64,
     plane_read_until: Vec<u64>,
     suspended: u64,
-    slice_until: u64,
+    /// Begins and ends of slices that reads waited for.
+    slices: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl NaiveDrive {
             free_at: 0,
             plane_read_until: vec![0; planes],
             suspended: 0,
-            slice_until: 0,
+            slices: Vec::new(),
         };
         let block = SlotBlock {
             slots: vec![None; s],
@@ -386,6 +386,7 @@ impl NaiveDrive {
         let read = self.modern().command_read.0;
         if let Some((_, _, end)) = self.sensed.filter(|&(b, p, _)| is_later && (b, p) == (block, page))
             && self.dies[die].plane_read_until[plane] == end
+            && a <= end
         {
             let end = end + self.transfer;
             self.counts[die].busy += self.transfer;
@@ -406,14 +407,15 @@ impl NaiveDrive {
         let starts =
             own.running.or_else(|| in_read.then_some(own.queue.first().map_or(0, |w| w.ready).max(own.free_at)));
         if let (Some(begun), Some(head)) = (starts, own.queue.first().cloned()) {
-            if own.running.is_some() && head.work == DieWork::Slice {
-                s = begun + head.left;
-                own.slice_until = s;
-                Self::happen(own, (s, true));
-            } else if head.bypassed >= bypass {
+            let is_slice = head.work == DieWork::Slice;
+            if own.running.is_some() && is_slice || head.bypassed >= bypass {
                 let end = begun + head.left;
+                if is_slice {
+                    own.slices.push((begun, end));
+                }
                 self.occ -= Self::happen(own, (end, true));
                 s = s.max(end);
+                own.suspended = end;
             } else {
                 own.queue[0].bypassed += 1;
                 if own.running.take().is_some() {
@@ -621,7 +623,8 @@ impl NaiveDrive {
         let own = &copy.dies[die];
         let begins_now = Self::next_event(own) == Some((now, false));
         let is_slice = own.queue.first().is_some_and(|head| head.work == DieWork::Slice);
-        now < own.slice_until || is_slice && (own.running.is_some_and(|since| since <= now) || begins_now)
+        let waited_for = own.slices.iter().any(|&(begin, end)| begin <= now && now < end);
+        waited_for || is_slice && (own.running.is_some_and(|since| since <= now) || begins_now)
     }
 
     /// The die of a sector that lies in the flash.
