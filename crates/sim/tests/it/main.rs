@@ -4,7 +4,7 @@ mod arrays;
 mod in_memory;
 mod md_model;
 mod mixed;
-mod modern_drives;
+mod modern_collectors;
 mod modern_load;
 mod modern_model;
 mod real_traces;
