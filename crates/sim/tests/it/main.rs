@@ -34,6 +34,7 @@ mod hosts;
 mod laws;
 mod log_block_model;
 mod log_blocks;
+mod modern_hosts;
 mod per_volume;
 mod queue_depth;
 mod sampled;
