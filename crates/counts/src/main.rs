@@ -41,7 +41,7 @@ const GROUPS: [Group; 14] = [
         ],
     ),
     ("drives", all_collecting, &[("lru", "lru"), ("gcar_clock", "gcar+clock")]),
-    ("modern", modern, &[("none", "none"), ("lru", "lru")]),
+    ("modern", modern, &[("none", "none"), ("lru", "lru"), ("gcar_lru", "gcar+lru")]),
     ("ftl", log_blocks, &[("bast", "bast"), ("fast", "fast")]),
     ("sim", pipeline, &[("none", "none"), ("lru", "lru")]),
     (

@@ -5,6 +5,7 @@ mod in_memory;
 mod md_model;
 mod mixed;
 mod modern_collectors;
+mod modern_drives;
 mod modern_load;
 mod modern_model;
 mod real_traces;

@@ -135,9 +135,7 @@ impl ModernDrive {
                 self.slice_end = self.slice_end.min(now + takes);
             }
         }
-        for &sector in &sectors {
-            self.put(sector, false, now);
-        }
+        self.put_copies(&sectors, now);
         self.pace.debt -= sectors.len() as f64;
         self.pace.slice = sectors;
         victim.reclaimed += u64::from(lines.end - lines.start) * u64::from(unit);
@@ -180,30 +178,37 @@ impl ModernDrive {
         self.push(die, DieOperation { ready: now, remaining: takes, unit: 0, frees: 0, bypassed: 0, kind });
     }
 
-    /// Puts a sector that lies nowhere: a host's, or one that collection read.
+    /// Puts a sector of a host that lies nowhere.
     #[inline]
-    pub(super) fn put(&mut self, sector: u32, of_host: bool, now: u64) {
-        let point = match &mut self.placement {
-            None => usize::from(self.has_own_point && !of_host),
-            Some(placement) => placement.point(sector, of_host),
-        };
-        let (die, filled) = self.map.put(sector, point, of_host);
-        let counters = &mut self.clocks[die as usize].counters;
-        if of_host {
-            counters.host_programs += 1;
-        } else {
-            counters.gc_pages_moved += 1;
-        }
-        if let Some(FilledUnit { unit, of_hosts }) = filled {
-            let operation = DieOperation {
-                ready: now,
-                remaining: self.geometry.program,
-                unit,
-                frees: of_hosts as u16,
-                bypassed: 0,
-                kind: OperationKind::Program,
+    pub(super) fn put(&mut self, sector: u32, now: u64) {
+        let point = self.placement.as_mut().map_or(0, |placement| placement.point(sector, true));
+        let (die, filled) = self.map.put(sector, point);
+        self.clocks[die as usize].counters.host_programs += 1;
+        self.program_filled(die, filled, now);
+    }
+
+    /// Puts sectors that collection read.
+    fn put_copies(&mut self, mut sectors: &[u32], now: u64) {
+        while !sectors.is_empty() {
+            // The stream of each sector tells where it goes, if any does.
+            let (point, run) = match &mut self.placement {
+                None => (usize::from(self.has_own_point), sectors.len()),
+                Some(placement) => (placement.point(sectors[0], false), 1),
             };
-            self.push(die, operation);
+            let (count, (die, filled)) = self.map.put_copies(&sectors[..run], point);
+            self.clocks[die as usize].counters.gc_pages_moved += count as u64;
+            self.program_filled(die, filled, now);
+            sectors = &sectors[count..];
+        }
+    }
+
+    /// Has a unit programmed that was filled.
+    #[inline]
+    fn program_filled(&mut self, die: u32, filled: Option<FilledUnit>, now: u64) {
+        if let Some(FilledUnit { unit, of_hosts }) = filled {
+            let (remaining, frees) = (self.geometry.program, of_hosts as u16);
+            let kind = OperationKind::Program;
+            self.push(die, DieOperation { ready: now, remaining, unit, frees, bypassed: 0, kind });
         }
     }
 

@@ -10,8 +10,8 @@ use super::placement::{HandleIsolation, PlacementConfig, write_points};
 pub(super) const FLASH_PAGE_BYTES: u64 = 16 << 10;
 /// Limits the bytes of a page of the map from below.
 const LEAST_PAGE_BYTES: u64 = 512;
-/// Counts the flash pages of a word line of one plane (TLC), which are programmed at once.
-const FLASH_PAGES_PER_WORD_LINE: u32 = 3;
+/// Limits the flash pages of a word line of one plane, one for each bit of a cell.
+const MOST_PAGES_PER_WORD_LINE: u32 = 5;
 /// Counts the word lines of the block whose erase takes [`SsdConfig::erase`]; other blocks take their share of it.
 const WORD_LINES_OF_ERASE: u64 = 400;
 /// Limits the word lines that a block gets unless told otherwise.

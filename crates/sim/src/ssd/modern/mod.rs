@@ -180,7 +180,7 @@ impl ModernDrive {
         self.occupied += u32::from(self.is_timed);
         if self.geometry.held_sectors == 0 {
             self.map.unmap(sector, UNMAPPED);
-            self.put(sector, true, now);
+            self.put(sector, now);
             self.pace(now);
             return now;
         }
@@ -189,7 +189,7 @@ impl ModernDrive {
         if self.held.len() == self.geometry.held_sectors as usize
             && let Some(oldest) = self.held.pop_front()
         {
-            self.put(oldest, true, now);
+            self.put(oldest, now);
             self.pace(now);
         }
         now

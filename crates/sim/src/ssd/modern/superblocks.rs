@@ -127,9 +127,9 @@ impl SuperblockMap {
         }
     }
 
-    /// Puts a sector that lies nowhere at a write point; returns its die, and its unit if that is full now.
+    /// Puts a sector of a host that lies nowhere at a write point; returns its die, and its unit if that is full now.
     #[inline]
-    pub(super) fn put(&mut self, sector: u32, point: usize, of_host: bool) -> (u32, Option<FilledUnit>) {
+    pub(super) fn put(&mut self, sector: u32, point: usize) -> (u32, Option<FilledUnit>) {
         if self.points[point].superblock == NO_SUPERBLOCK {
             self.open(point);
         }
@@ -137,7 +137,7 @@ impl SuperblockMap {
         let physical = at.superblock * self.sectors_per_superblock + at.position;
         at.position += 1;
         at.in_unit += 1;
-        at.of_hosts += u32::from(of_host);
+        at.of_hosts += 1;
         self.unwritten -= 1;
         let (superblock, die, is_unit_full) = (at.superblock, at.die, at.in_unit == self.unit);
         self.map[sector as usize] = physical;
@@ -145,6 +145,41 @@ impl SuperblockMap {
         self.valid[physical as usize / 64] |= 1 << (physical % 64);
         self.superblocks[superblock as usize].valid += 1;
         (die, is_unit_full.then(|| self.fill_unit(point, physical)))
+    }
+
+    /// Puts sectors that collection read at a write point, as many as its unit has room for; returns how many, and the rest
+    /// as [`Self::put`] does. Copies are most of what is put, and come many at a time.
+    #[inline]
+    pub(super) fn put_copies(&mut self, sectors: &[u32], point: usize) -> (usize, (u32, Option<FilledUnit>)) {
+        if self.points[point].superblock == NO_SUPERBLOCK {
+            self.open(point);
+        }
+        let at = &mut self.points[point];
+        let first = at.superblock * self.sectors_per_superblock + at.position;
+        let sectors = &sectors[..sectors.len().min((self.unit - at.in_unit) as usize)];
+        let count = sectors.len() as u32;
+        at.position += count;
+        at.in_unit += count;
+        self.unwritten -= u64::from(count);
+        let (superblock, die, is_unit_full) = (at.superblock, at.die, at.in_unit == self.unit);
+        self.holds[first as usize..(first + count) as usize].copy_from_slice(sectors);
+        for (physical, &sector) in (first..).zip(sectors) {
+            self.map[sector as usize] = physical;
+        }
+        self.set_valid(first, count);
+        self.superblocks[superblock as usize].valid += count;
+        (sectors.len(), (die, is_unit_full.then(|| self.fill_unit(point, first + count - 1))))
+    }
+
+    /// Marks physical sectors as valid.
+    #[inline]
+    fn set_valid(&mut self, mut first: u32, mut count: u32) {
+        while count > 0 {
+            let (word, shift) = (first as usize / 64, first % 64);
+            let some = count.min(64 - shift);
+            self.valid[word] |= u64::MAX >> (64 - some) << shift;
+            (first, count) = (first + some, count - some);
+        }
     }
 
     #[cold]

@@ -26,8 +26,10 @@ impl VictimChooser {
         Self { policy, sectors, random: Xoshiro256PlusPlus::seed_from_u64(DRAW_SEED), candidates: Vec::new() }
     }
 
-    /// Chooses a sealed superblock that is not fully valid, of several alike the one with the lowest number. A scan: there
-    /// are some hundreds of superblocks, and one is chosen for hundreds of sectors that hosts write.
+    /// Chooses a sealed superblock that is not fully valid, of several alike the one with the lowest number.
+    // Scans all: there are some hundreds, and one is chosen for hundreds of sectors that hosts write. At write amplification
+    // 3.3 that is 0.7 % of what a drive of 2 GiB costs (perf), and less of a larger one. Sets by valid sectors, as the
+    // classic model has them, would have each overwritten sector move its superblock from one set to another.
     pub(super) fn choose(&mut self, map: &SuperblockMap) -> Option<u32> {
         let all = &map.superblocks;
         let is_worth = |own: &SuperblockState| own.sealed && own.valid < self.sectors;

@@ -4,7 +4,6 @@ use destage_plan::{Nanos, PageNo, PlacementStream};
 
 use super::super::clock::ElementClock;
 use super::super::pool::PageStates;
-use super::ModernDrive;
 use super::die::DieQueue;
 use super::superblocks::HELD;
 use super::{ModernDrive, PlacedStream};
