@@ -80,8 +80,9 @@ fn closed_hosts_keep_what_is_outstanding() {
         assert!((outstanding / f64::from(depth) - 1.0).abs() < 0.01, "{outstanding} of {depth} outstanding");
         let most = f64::from(dies) * PLANES as f64 / SERVICE;
         match depth {
-            1 => assert!((mean_response(&result) - READ).abs() < 1e-6),
-            64 => assert!(rate < most && rate > 0.9 * most, "{rate} of {most} reads a nanosecond"),
+            // A few sectors are in the open unit, and answered by the cache.
+            1 => assert!((mean_response(&result) / READ - 1.0).abs() < 1e-3, "{}", mean_response(&result)),
+            64 => assert!(rate < most && rate > 0.85 * most, "{rate} of {most} reads a nanosecond"),
             _ => assert!(rate < most),
         }
     }
