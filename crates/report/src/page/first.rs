@@ -92,7 +92,7 @@ fn device(run: &ReportRun) -> String {
     if run.is_array {
         let members = bytes("array.members").unwrap_or_default();
         let size = bytes("array.member_bytes").map_or(String::new(), |size| format!(" of {}", show_capacity(size)));
-        return format!("{} over {members} members{size} ({})", run.text("array.level"), run.text("device"));
+        return format!("{} over {members} members{size}: {}", run.text("array.level"), kind_words(run, run.text("device")));
     }
     match run.text("device") {
         "ssd" => {
@@ -110,7 +110,12 @@ fn device(run: &ReportRun) -> String {
 
 fn cache_device(run: &ReportRun) -> String {
     let is_cached = run.is_array && run.text("policy") != "none" && run.cache().is_some();
-    if is_cached { run.text("cache_device").to_owned() } else { String::new() }
+    if is_cached { kind_words(run, run.text("cache_device")) } else { String::new() }
+}
+
+/// Returns a kind of device, of an SSD which one.
+fn kind_words(run: &ReportRun, kind: &str) -> String {
+    if kind == "ssd" { ssd_words(run) } else { kind.to_owned() }
 }
 
 fn start(run: &ReportRun) -> String {

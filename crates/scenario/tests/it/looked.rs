@@ -33,7 +33,7 @@ fn scenarios_that_differ_in_the_device_or_the_host_look_once() {
     let others: Vec<_> = [
         &[("ssd.reserve", "20%")][..],
         &[("max-backlog", "77")],
-        &[("lba-overflow", "compact")],
+        &[("lba-overflow", "compact"), ("ssd.capacity", "1GiB")],
         &[("start", "full")],
         &[("policy", "fifo")],
         &[("ssd.capacity", "1GiB")],

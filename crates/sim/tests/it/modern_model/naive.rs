@@ -530,7 +530,7 @@ impl NaiveDrive {
         let lines = j / self.n * self.g..((j / self.n + 1) * self.g).min(self.word_lines);
         let (mut reads, mut sectors) = (0, Vec::new());
         for line in lines.clone() {
-            for flash_page in 0..3 {
+            for flash_page in 0..self.unit / (self.planes * self.q) {
                 for pair in (0..self.planes).step_by(2) {
                     let mut found = false;
                     for plane in pair..(pair + 2).min(self.planes) {
