@@ -155,7 +155,7 @@ fn a_trace_with_bad_lines_and_out_of_order() {
 /// The same of a cache over an array.
 #[track_caller]
 fn weak_array(requests: &str, settings: &str, kind: &str, severity: &str, says: &str) {
-    let common = "--policy none --device ssd --array raid5:4 --host closed:8 --cache";
+    let common = "--policy none --device ssd --ssd.model classic --array raid5:4 --host closed:8 --cache";
     let common = format!("{common} 1MiB {settings}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let trace = trace(folder.path(), requests);

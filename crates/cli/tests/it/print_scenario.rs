@@ -22,7 +22,7 @@ fn folder() -> tempfile::TempDir {
     fs::write(folder.path().join("mine.toml"), workload).expect("a file");
     fs::create_dir(folder.path().join("scenarios")).expect("a folder");
     let scenario = "trace = \"../a \\\"trace\\\".spc\"\npolicy = [\"fab\", \"bplru:padding=never\"]\ncache = [\"1MiB\"]\n\
-                    device = \"ssd\"\nssd = { elements = 2, copy-back = true, transfer = 2.5 }\n";
+                    device = \"ssd\"\nssd = { model = \"classic\", elements = 2, copy-back = true, transfer = 2.5 }\n";
     fs::write(folder.path().join("scenarios/own.toml"), scenario).expect("a file");
     folder
 }
