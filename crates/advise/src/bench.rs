@@ -110,7 +110,7 @@ impl SimulationBench<'_> {
     ) -> Result<Vec<ReportRun>, AdviseError> {
         let group = |policy: &String| {
             let mut settings = settings.clone();
-            // A group has one policy, so that as many workers as there are policies share the work.
+            // A group has one policy, so as many workers as there are policies share the work.
             settings.flag(POLICY.name(), vec![policy.clone()])?;
             Ok(SweepGroup::whole(&settings, requests, &requests.name())?)
         };

@@ -2,7 +2,7 @@
 //!
 //! Many policies run on a short stretch of the trace, some on all of it at one size, and few at several. The search
 //! simulates nothing itself and knows nothing of traces: a [`RunSupplier`] brings its runs. Its decisions depend on the
-//! costs alone, so that the same costs give the same advice.
+//! costs alone, so the same costs give the same advice.
 
 /// The stretch of the first round: one part in so many of the requests, unless that is too few of them.
 const STRETCH: u64 = 10;
@@ -270,7 +270,7 @@ impl<B: RunSupplier> AdviceSearch<'_, B> {
         let kinds: Vec<usize> = policies.iter().map(|policy| self.bench.kind(policy)).collect();
         let best_first = |(size, kind): (usize, usize)| {
             let of_kind = costs.iter().enumerate().filter(|&(i, _)| kinds[i] == kind);
-            // Ties are broken by the order of the policies, so that the same costs give the same advice.
+            // Ties are broken by the order of the policies, so the same costs give the same advice.
             let mut order: Vec<_> = of_kind.filter_map(|(i, costs)| Some((costs[size]?, i))).collect();
             order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             order.into_iter().map(|(_, policy)| policy).collect::<Vec<_>>()

@@ -1,6 +1,6 @@
 //! Lists the ends of every command's help and manual page: calls to begin from, and exit statuses.
 //!
-//! The calls stand here and not with the commands, so that a test finds all of them: each is parsed as it would be on a
+//! The calls stand here and not with the commands, so a test finds all of them: each is parsed as it would be on a
 //! command line.
 
 use clap::Command;

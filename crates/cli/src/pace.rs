@@ -7,7 +7,7 @@ const APART: Duration = Duration::from_secs(1);
 /// Sets the seconds after which progress counts little; as things take longer, half of the time so far.
 const REMEMBERED: f64 = 30.0;
 
-/// Measures how fast something goes. Times are since its beginning, so that it is a function of its inputs alone.
+/// Measures how fast something goes. Times are since its beginning, so it is a function of its inputs alone.
 #[derive(Clone, Debug, Default)]
 pub struct ProgressPace {
     at: Duration,

@@ -52,7 +52,7 @@ fn end(signal: i32) {
 
 /// Ends the program as a signal does that nobody is told of.
 pub fn end_now(signal: i32) {
-    // The lock is kept until the exit, so that no other thread makes a file after the clean-up.
+    // The lock is kept until the exit, so no other thread makes a file after the clean-up.
     let _nothing_more = output::clean_up();
     signal_hook::low_level::exit(128 + signal);
 }

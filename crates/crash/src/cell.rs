@@ -67,7 +67,7 @@ impl CrashCell {
             && let Some(mut wide) = wide
             && wide.one_in(40)
         {
-            // The dice of the shape are drawn either way, so that a seed keeps its shape when the width changes.
+            // The dice of the shape are drawn either way, so a seed keeps its shape when the width changes.
             members = wide.within(20, u64::from(MAX_PARITY_MEMBERS)) as u32;
         }
         let layouts = level.layouts();
@@ -77,7 +77,7 @@ impl CrashCell {
         let geometry =
             Geometry::new(level, layout, members, chunk, member_pages).expect("the shape is one of those that can be");
         Self {
-            // Each option is drawn whether or not it applies, so that seeds that once found a fault stay the same
+            // Each option is drawn whether or not it applies, so seeds that once found a fault stay the same
             // histories.
             regime: if dice.one_in(4) { DurabilityMode::EveryWrite } else { DurabilityMode::Flush },
             parity: dice.pick(&[

@@ -156,7 +156,7 @@ pub fn exhaust(
         let mut again = RandomDraws::part(seed, 3);
         let outcome = watch(cache, &history, |memory, model, check| {
             let mut counted = CutQuestions::default();
-            // A cut that keeps nothing counts the choices without changing the machine.
+            // A crash that keeps nothing counts the choices without changing the machine.
             memory.cut(&mut counted);
             found.moments += 1;
             let mut try_one = |pages: u64, torn: Option<(u64, u128)>, nvram: usize| {
@@ -164,7 +164,7 @@ pub fn exhaust(
                 let mut model = model.clone();
                 model.cut(u64::from(u32::MAX));
                 found.cuts += 1;
-                // Recovery may write, so its own interruption is a state that no first cut produces.
+                // Recovery may write, so its own interruption is a state that no first crash produces.
                 let after = again.one_in(4).then(|| again.within(1, 24));
                 let again = after.map(|after| (after, &mut again));
                 recovers(cache, &history, check, remains, &mut model, again).map(|_| ()).map_err(|what| {

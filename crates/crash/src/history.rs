@@ -262,7 +262,7 @@ fn lose_and_cut(seed: u64, members: u8, actions: &mut Vec<HistoryAction>) {
         let dev = dice.below(u64::from(members)) as u8;
         let lose = HistoryAction::Lose { dev, told: dice.one_in(2), beyond: false };
         let steps = HistoryAction::Steps(dice.within(1, 12));
-        // The lost member answers after the cut, and its old content must not be believed.
+        // The lost member answers after the crash, and its old content must not be believed.
         let back = HistoryAction::Cut { back: DevSet::one(Dev(dev)), gone: None };
         let at = dice.below(actions.len() as u64 + 1) as usize;
         actions.splice(at..at, [lose, steps, back]);
@@ -391,7 +391,7 @@ fn content(dice: &mut RandomDraws) -> ReplacementContent {
     }
 }
 
-/// Describes the range to which most requests go, so that they meet.
+/// Describes the range to which most requests go, so they meet.
 struct HotRange {
     first: u64,
     sectors: u64,

@@ -2,10 +2,10 @@
 //!
 //! * Requests that conflict take effect in the order of submission, since claims are first come, first served. A read
 //!   sees the last write submitted before it, or one submitted while it was in flight.
-//! * A version is *covered* once it is durable: by the acknowledgement of a flush that was submitted after the
-//!   version's own acknowledgement, or by that itself if it was written with FUA or the mode is every-write. A cut may
-//!   leave any version that no covered one follows.
-//! * After a cut a sector is whichever of these versions a read finds first. From then on it stays that one.
+//! * A version is *covered* once it is durable. The acknowledgement of a flush that was submitted after the version's own
+//!   acknowledgement covers it. With FUA, or in the mode every-write, its own acknowledgement does.
+//! * A crash may leave any version that no covered one follows.
+//! * After a crash a sector is whichever of these versions a read finds first. From then on it stays that one.
 //! * A discard makes each page that it covers wholly zeros, or leaves it. The first read afterwards tells which.
 
 use std::fmt;
@@ -23,7 +23,7 @@ pub fn sector_bytes(value: SectorContent, sector: u64) -> [u8; SECTOR] {
     let mut bytes = [0; SECTOR];
     if value != 0 {
         bytes[..8].copy_from_slice(&value.to_le_bytes());
-        // The second half depends on the sector, so that bytes that went to a wrong place are found out.
+        // The second half depends on the sector, so bytes that went to a wrong place are found out.
         bytes[8..].copy_from_slice(&mix(value, sector).to_le_bytes());
     }
     bytes
@@ -318,8 +318,8 @@ impl SectorModel {
         let hidden = |versions: &[SectorVersion], version: &SectorVersion| {
             versions.iter().any(|j| j.submitted < submitted && j.acked != NEVER && version.precedes(j))
         };
-        // What a cut left is durable, whichever it is, so the others never were. A failed discard may still be
-        // undone by a cut.
+        // What a crash left is durable, whichever it is, so the others never were. A failed discard may still be
+        // undone by a crash.
         let copy = versions.clone();
         let left_by_cut = |version: &SectorVersion| version.covered && version.effect == ChangeEffect::Sure;
         if copy.iter().all(|version| hidden(&copy, version) || left_by_cut(version)) {

@@ -141,7 +141,7 @@ impl ParityCheck {
         let lost: Vec<usize> = (0..k).filter(|column| pages[*column].is_none()).collect();
         let data: Vec<&[u8]> = pages[..k].iter().flatten().copied().collect();
         let mut sum = [0; PAGE];
-        // The reference kernels are not those of the array, so that no bug of the fast ones hides here.
+        // The reference kernels are not those of the array, so no bug of the fast ones hides here.
         reference::xor(&mut sum, &data);
         let p = pages[k];
         let Some(&q_column) = pages.get(k + 1) else {

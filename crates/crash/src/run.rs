@@ -198,7 +198,7 @@ impl<'a> HistoryRun<'a> {
 
     fn all(&mut self) -> Result<(), String> {
         for &numbered in &self.history.actions {
-            // Each action has chance of its own, so that shrinking leaves the others as they are.
+            // Each action has chance of its own, so shrinking leaves the others as they are.
             self.dice = RandomDraws::part(self.history.seed, numbered.number + 1);
             self.collecting.begin_action(numbered.number);
             self.act(numbered.action)?;
@@ -227,7 +227,7 @@ impl<'a> HistoryRun<'a> {
                 if self.refused {
                     return Ok(());
                 }
-                // Reading everything after a cut settles what each sector is; leaving it out lets writes meet what
+                // Reading everything after a crash settles what each sector is; leaving it out lets writes meet what
                 // is unsettled.
                 if self.unread && !self.dice.one_in(4) {
                     self.read_all()?;
@@ -262,7 +262,7 @@ impl<'a> HistoryRun<'a> {
             HistoryAction::Stop => {
                 self.stop()?;
                 if !self.refused {
-                    // A clean stop is tested by the cut after it: nothing may be lost.
+                    // A clean stop is tested by the crash after it: nothing may be lost.
                     self.cut(DevSet::EMPTY, None)?;
                 }
             }
@@ -383,7 +383,7 @@ impl<'a> HistoryRun<'a> {
         self.data.clear();
         if op == HostOp::Write {
             for index in 0..sectors {
-                // Each sector's content names its write, so that a read tells which version it has found.
+                // Each sector's content names its write, so a read tells which version it has found.
                 self.data.extend_from_slice(&sector_bytes(tag << 16 | index, sector + index));
             }
         }

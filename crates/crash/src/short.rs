@@ -69,7 +69,7 @@ pub(crate) fn recovers(
         }
         memory.check_all(check, check.geometry().member_pages()).map_err(|violation| violation.to_string())?;
         steps += memory.steps();
-        // Everything volatile is lost, so that the next life sees what is durable and nothing else.
+        // Everything volatile is lost, so the next life sees what is durable and nothing else.
         remains = memory.cut(&mut TotalLoss);
     }
     Ok(steps)

@@ -112,13 +112,13 @@ impl Controller for StoreKeeper {
 
 fn tag(slot: NvSlot) -> Tag {
     let mut tag = [slot.index as u8; 24];
-    // Each use of a slot has a tag of its own, so that a start which finds an older one is noticed.
+    // Each use of a slot has a tag of its own, so a start which finds an older one is noticed.
     tag[4..8].copy_from_slice(&slot.generation.to_le_bytes());
     tag
 }
 
 fn page(slot: NvSlot) -> Vec<u8> {
-    // The bytes depend on slot, use and place, so that no page passes for another.
+    // The bytes depend on slot, use and place, so no page passes for another.
     (0..PAGE).map(|at| (at / 7) as u8 ^ slot.index as u8 ^ (slot.generation as u8).wrapping_mul(37)).collect()
 }
 
@@ -204,7 +204,7 @@ impl StoreLife {
             FileExecutor::open_on(system, keeper, config(kind))
         };
         let files = files.map_err(|error| format!("it cannot be opened: {error}"))?;
-        // A torn newest record is normal after a cut, and must not pass for damage.
+        // A torn newest record is normal after a crash, and must not pass for damage.
         if let Some(damaged) = files.damaged_nvram() {
             return Err(format!("what no cut leaves is taken for damage: {}", damaged.errors.join("; ")));
         }

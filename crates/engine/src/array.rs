@@ -32,8 +32,8 @@ use crate::{
     ScrubRequest, ScrubStatus, ServiceEvent, StateStatus, holes, marks,
 };
 
-/// Limits how long an array may stay locked for a service that was killed. The kernel ends what a killed service had in
-/// its ring before it lets go of the lock, and nobody may open the files before that.
+/// Limits how long an array may stay locked for a service that was killed. The kernel ends what the service had in its
+/// ring before it lets go of the lock. Nobody may open the files before that.
 const LINGERS: Duration = Duration::from_secs(2);
 
 /// Limits how long a member is waited for that is to be taken out, or replaced while it answers: it may hang.
@@ -260,7 +260,7 @@ impl ArrayBackend {
             // Hanging comes first: requests fail over it now, whatever else is wrong.
             Status::Starting | Status::Ready if !self.files.hanging().is_empty() => ArrayState::Hanging,
             Status::Starting => ArrayState::Recovering,
-            // The text of the state is the text of the error, so that status, log and exit name one cause.
+            // The text of the state is the text of the error, so status, log and exit name one cause.
             Status::Refused(why) => ArrayState::Stopped(FilesError::Refused(Box::new(why)).to_string()),
             Status::Ready if served.array().is_broken() => ArrayState::Failed,
             Status::Ready if served.array().is_rebuilding() => ArrayState::Rebuilding,
@@ -427,7 +427,7 @@ impl BlockBackend for ArrayBackend {
         if let Status::Refused(why) = self.files.status() {
             return Err(FilesError::Refused(Box::new(why)));
         }
-        // Before the executor's turn, so that what these begin goes out in the same turn.
+        // Before the executor's turn, so what these begin goes out in the same turn.
         self.resume_filling();
         self.go_on_scrubbing()?;
         let first = self.files.poll()?;

@@ -62,7 +62,7 @@ impl ArrayAssembly {
         let needed = usize::from(geometry.members() - geometry.parity_columns());
         let current = found.iter().filter(|(_, fresh)| *fresh == MemberFreshness::Current).count();
         // The freshest first: each step back in event counts loses more writes. Among equals the first member wins, so
-        // that the choice does not depend on chance.
+        // the choice does not depend on chance.
         let mut stale: Vec<(u64, usize)> = (0..)
             .zip(&found)
             .filter_map(|(at, (_, fresh))| match fresh {

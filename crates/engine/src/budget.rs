@@ -75,7 +75,7 @@ impl MemoryBudget {
         Self {
             limit,
             shared,
-            // A quarter is left to light connections, so that a few large writers cannot keep small readers
+            // A quarter is left to light connections, so a few large writers cannot keep small readers
             // waiting.
             heavy_part: (shared / 4 * 3).max(longest),
             held: Vec::new(),

@@ -81,7 +81,7 @@ impl BufferPool {
 
 /// Returns the size, among those that are kept, of buffers of `len` bytes.
 const fn size_of(len: usize) -> usize {
-    // Sizes are powers of two, so that a buffer is found without a search.
+    // Sizes are powers of two, so a buffer is found without a search.
     let len = if len < SMALLEST { SMALLEST } else { len };
     (len.next_power_of_two().ilog2() - SMALLEST.ilog2()) as usize
 }

@@ -309,7 +309,7 @@ impl ControlConnection {
     pub(crate) fn attend(&mut self) -> bool {
         let fine = self.send().is_ok();
         let over = self.ended && self.send_queue.left() == 0 && !self.is_waiting();
-        // A connection whose replacement is in flight keeps its number even if it is gone, so that nobody else gets
+        // A connection whose replacement is in flight keeps its number even if it is gone, so nobody else gets
         // its answer.
         (fine || self.waits_for_replacement) && !over
     }

@@ -565,7 +565,7 @@ impl ArrayDescription {
                 return Err(DescriptionError::NoHome { policy: name() });
             }
             (Some(NvramOn::CacheDevice), None) => NvramPlace::Behind(Dev(geometry.members())),
-            // Paths are relative to the description, so that a folder can be moved as a whole.
+            // Paths are relative to the description, so a folder can be moved as a whole.
             (None, slots) => folder.join(slots.as_deref().unwrap_or(Path::new(NVRAM))).into(),
         };
         let device = |(path, pages, is_member): (&PathBuf, u64, bool)| DeviceConfig {
@@ -598,7 +598,7 @@ impl ArrayDescription {
             intents: folder.join(&self.nvram.intents),
             rows: geometry.member_pages(),
             members: geometry.members() as usize,
-            // A mark covers at least a chunk, so that a write within a chunk needs few marks.
+            // A mark covers at least a chunk, so a write within a chunk needs few marks.
             rows_per_mark: (MARKED_BYTES / page).max(chunk.into()) as u32,
             idle_marks: IDLE_MARKS,
             io: self.serve.io.into(),
@@ -614,7 +614,7 @@ impl ArrayDescription {
         let layout = geometry.layout().map(|layout| format!("layout = {layout}\n")).unwrap_or_default();
         let cache = self.cache.size.map(|size| format!("cache = {size}\n")).unwrap_or_default();
         format!(
-            // Every line that decides about content is in the label, so that files of another description are
+            // Every line that decides about content is in the label, so files of another description are
             // refused.
             "uuid = {}\nlevel = {}:{}\n{layout}chunk = {chunk}\npage = {page}\nmember-size = {member_size}\n\
              data-offset = {data_offset}\npolicy = {policy:?}\n{cache}",

@@ -121,7 +121,7 @@ impl ArrayDescription {
         let made = MadeArray { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
         let config = files.clone();
         let mut files = FileExecutor::create_watched_on(Arc::clone(os), controller, files, existing, watch)?;
-        // A clean stop leaves no intents, so that the first start has nothing to recover.
+        // A clean stop leaves no intents, so the first start has nothing to recover.
         let stopped = files.wait_ready().and_then(|()| files.stop_clean());
         // The description comes last: until it is there, a crash leaves files that are no array's.
         let described = stopped.map_err(DescriptionError::from).and_then(|_| self.save(&**os, path));
@@ -135,7 +135,7 @@ impl ArrayDescription {
     fn give_up(&self, os: &dyn OsInterface, path: &Path, old: &Self) -> Result<ExistingFiles, DescriptionError> {
         let of_folder = folder(path);
         let (old, new) = (old.described(of_folder)?.files, self.described(of_folder)?.files);
-        // All files of both arrays are checked before the first is removed, so that a refusal changes nothing.
+        // All files of both arrays are checked before the first is removed, so a refusal changes nothing.
         let existing = FileExecutor::<Box<dyn ServedTier>>::check_given_up(os, &old, &new)?;
         let spare = FileExecutor::<Box<dyn ServedTier>>::find_spare_nvram(os, &old)?;
         // The description goes first: without it nobody takes what a crash leaves for an array.
@@ -164,7 +164,7 @@ impl ArrayDescription {
     /// Writes the description as it is, if there is no error; it may not outlive the power before its
     /// [name is synced](Self::sync_name).
     pub(crate) fn put(&self, os: &dyn OsInterface, path: &Path) -> Result<(), DescriptionError> {
-        // Written beside its place and then renamed, so that a crash leaves the old description or the new one.
+        // Written beside its place and then renamed, so a crash leaves the old description or the new one.
         let new = path.with_extension("toml.new");
         let written = os.open(&new, PathPresence::Either).and_then(|file| {
             file.set_len(0)?;

@@ -1,4 +1,4 @@
-//! Computes where Linux' md would put data on a member, so that either can take over members that the other has
+//! Computes where Linux' md would put data on a member, so either can take over members that the other has
 //! written.
 
 const KIB: u64 = 1 << 10;

@@ -30,7 +30,7 @@ impl ScrubRequest {
 
 impl fmt::Display for ScrubRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // In the words of the command line, so that an operator can give the same order again.
+        // In the words of the command line, so an operator can give the same order again.
         f.write_str(if self.repair { "scrub --repair" } else { "scrub" })?;
         match self.rate_bytes {
             Some(rate) => write!(f, " --rate {}", ByteSize(rate))?,

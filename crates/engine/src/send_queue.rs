@@ -61,7 +61,7 @@ impl SendQueue {
 
     /// Puts text, which `write` appends, behind what there is.
     pub(crate) fn text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        // Neighbouring texts share a part, so that a pipeline of small replies leaves in one system call.
+        // Neighbouring texts share a part, so a pipeline of small replies leaves in one system call.
         if !matches!(self.parts.back(), Some(SendPart::Text(_))) {
             let text = self.spare.pop().unwrap_or_default();
             self.spare_bytes -= text.capacity();

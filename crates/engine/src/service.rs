@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! * The thread waits in one place ([`EventWaiter`]) and never for one client, one device or one request.
-//! * A client's number stays taken until its last request is answered, so that no reply reaches another client.
+//! * A client's number stays taken until its last request is answered, so no reply reaches another client.
 //! * Once the backend has stopped, every further request fails with an error; nothing is retried silently.
 
 mod block_device;
@@ -341,7 +341,7 @@ impl<B: BlockBackend> BlockService<B> {
                 self.begin_end(true);
             }
         }
-        // Devices that hang are given up from now on, so that the end comes.
+        // Devices that hang are given up from now on, so the end comes.
         self.backend.begin_stop();
         self.backend.end_scrub("the service has ended");
         // Clients are answered before the array stops: their requests may need it.
@@ -411,7 +411,7 @@ impl<B: BlockBackend> BlockService<B> {
         self.hear_device();
         self.go_on_replacing();
         self.tell_scrub();
-        // Before orders are answered, so that whoever gets an answer finds what it did in the log.
+        // Before orders are answered, so whoever gets an answer finds what it did in the log.
         if self.news.is_due() {
             self.report_news();
         }
@@ -493,7 +493,7 @@ impl<B: BlockBackend> BlockService<B> {
 
     /// The backend has stopped: nothing is answered but with errors from now on. What was never begun ends at once.
     fn stop_answering(&mut self, error: &FilesError) {
-        // Events that happened before the stop are reported first, so that the log has them in order.
+        // Events that happened before the stop are reported first, so the log has them in order.
         self.report_news();
         let is_refused = matches!(error, FilesError::Refused(_));
         self.stopping |= is_refused;
@@ -543,7 +543,7 @@ impl<B: BlockBackend> BlockService<B> {
                 Err(lost) => self.drop_client(at, Some(&lost)),
             }
         }
-        // Clients with more requests come again after all others, so that a fast one keeps nobody waiting.
+        // Clients with more requests come again after all others, so a fast one keeps nobody waiting.
         self.again = std::mem::replace(&mut self.stirred, again);
     }
 

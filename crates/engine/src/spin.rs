@@ -1,8 +1,8 @@
 //! Decides how long to poll for the next event before the thread sleeps.
 //!
-//! A client that sends its next request when it has the answer to the last is back within microseconds, and waking from
-//! a sleep takes longer. So the thread polls after short waits and sleeps at once after long ones. The time grows and
-//! shrinks as that for which hypervisors poll before they halt a processor (KVM's `halt_poll_ns`).
+//! A client that sends one request at a time is back within microseconds of its answer, and waking from a sleep takes
+//! longer. So the thread polls after short waits and sleeps at once after long ones. The time grows and shrinks as that
+//! for which hypervisors poll before they halt a processor (KVM's `halt_poll_ns`).
 
 use std::time::Duration;
 

@@ -110,8 +110,8 @@ impl MdArray {
     /// superblocks.
     ///
     /// # Errors
-    /// If they cannot be read or are damaged, are not those of all members of one array that was stopped cleanly, or of
-    /// an array that cannot be served.
+    /// If they cannot be read or are damaged; if they are not those of all members of one array; if the array was not
+    /// stopped cleanly, or cannot be served.
     pub fn read(paths: &[PathBuf]) -> Result<Option<Self>, MdError> {
         let beginnings = paths.iter().map(|path| Ok((path.clone(), beginning(path)?)));
         Self::of(&beginnings.collect::<Result<Vec<_>, _>>()?)
@@ -246,7 +246,7 @@ impl MdSuperblock {
         let (words, odd) = self.bytes[..HEAD + 2 * roles].as_chunks::<4>();
         let words = words.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
         let odd = odd.first_chunk().map_or(0, |half| u64::from(u16::from_le_bytes(*half)));
-        // Added up as `calc_sb_1_csum` of md does it, so that each superblock that md has written passes.
+        // Added up as `calc_sb_1_csum` of md does it, so each superblock that md has written passes.
         let sum = words.sum::<u64>() + odd - u64::from(self.u32(216));
         let sum = (sum as u32).wrapping_add((sum >> 32) as u32);
         if sum == self.u32(216) { Ok(()) } else { Err(self.wrong("the checksum", self.u32(216), sum)) }

@@ -52,7 +52,7 @@ pub(crate) fn check(bytes: &[u8]) {
     if log.last_sequence().max(log.next_page()) >= SEQUENCES - SPARE_SEQUENCES - u64::from(pages) {
         return;
     }
-    // Once round, so that every page is written over, unless the log is full.
+    // Once round, so every page is written over, unless the log is full.
     for _ in 0..pages {
         let (sequence, mut page, mut free) = (log.next_sequence(), Vec::new(), Vec::new());
         log.put(LogEntry { frame: 0, sequence, fact: FrameFact::Free }, None);

@@ -96,7 +96,7 @@ impl Array {
         let system = Arc::new(os.clone());
         let files = FileExecutor::create_on(system, self.controller(), self.files.clone(), ExistingFiles::Refuse);
         let mut files = files.expect("a new array");
-        // A member lists a page that it cannot keep, so that its list of bad pages is among the bytes that change.
+        // A member lists a page that it cannot keep, so its list of bad pages is among the bytes that change.
         let geometry = &self.config.geometry;
         let on_first = |page: &u64| {
             let place = geometry.locate(*page);

@@ -231,7 +231,7 @@ fn listen<'a>(config: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String>
             // A server that sends without end must not fill the client's memory. Answers to options alone may take
             // 1 MiB.
             assert!(client.held() < 2 * HELD, "{} B are held", client.held());
-            // Output is taken to be sent, so that it does not add up.
+            // Output is taken to be sent, so it does not add up.
             let output = client.output().len();
             client.sent(output);
             match event {

@@ -2,8 +2,8 @@
 //!
 //! - It ends, and after its end or an error there are no further requests.
 //! - A batch is not larger than [`BATCH_REQUESTS`] and one.
-//! - Of a foreign format every range ends below 2^64, a flush has none, only a write is FUA, every volume has a name,
-//!   or is the only one, and the times of the first batch begin at zero.
+//! - Of a foreign format every range ends below 2^64, a flush has none, and only a write is FUA. Every volume has a
+//!   name, or is the only one. The times of the first batch begin at zero.
 //! - How the bytes arrive, all at once or a few at a time, makes no difference.
 //! - A lenient reader differs from a strict one only where the strict one fails, and names that failure first.
 //! - A sample of a format with one line replaced, by whatever, is never found to be of another format.
@@ -73,7 +73,7 @@ pub(crate) fn damaged(bytes: &[u8]) {
 
 fn check_as(format: Option<FormatSpec>, bytes: &[u8]) {
     let bytes: Arc<[u8]> = bytes.into();
-    // Pieces of 1 to 7 bytes, in an order that the input decides, so that a failure can be repeated.
+    // Pieces of 1 to 7 bytes, in an order that the input decides, so a failure can be repeated.
     let pieces = crc32c::crc32c(&bytes) | 1;
     let strict = read(&bytes, 0, format.clone(), false);
     let lenient = read(&bytes, 0, format.clone(), true);

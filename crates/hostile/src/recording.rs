@@ -148,13 +148,13 @@ fn pages(bytes: &mut Bytes<'_>) -> [Vec<Vec<u8>>; CPUS] {
             let form = bytes.u8();
             let delta = u32::from(form >> 6) * 1000;
             time += u64::from(delta);
-            // Some events are raw bytes, so that heads of any kind are tried.
+            // Some events are raw bytes, so heads of any kind are tried.
             if form & 63 == 63 {
                 page.extend((0..4).map(|_| bytes.u8()));
                 continue;
             }
             let kind = [BEGIN, COMPLETE, BEGIN, COMPLETE, REQUEUE, 7][usize::from(form) % 6];
-            // Most places are few and near each other, so that completions find what they complete.
+            // Most places are few and near each other, so completions find what they complete.
             let place = bytes.u8();
             let (sector, sectors) = if place < 224 {
                 (u64::from(place & 31) * 8, u32::from(place >> 5) * 8)

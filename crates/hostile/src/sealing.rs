@@ -15,7 +15,7 @@ const WRITTEN_AGAIN: u32 = 64;
 pub(crate) fn check(bytes: &[u8]) {
     let sealed = seal(bytes);
     reading::check(Some(FormatId::Native), &sealed);
-    // Chosen by the bytes, so that an input that fails fails again.
+    // Chosen by the bytes, so an input that fails fails again.
     if crc32c::crc32c(bytes).is_multiple_of(WRITTEN_AGAIN) {
         written_again(&sealed);
     }

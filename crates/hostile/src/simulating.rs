@@ -30,7 +30,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let pages_per_block = bytes.choice(&[2, 4, 8, 3]);
     let geometry = PageGeometry::new(4096, pages_per_block).expect("sizes that there are");
     let choice = bytes.u8();
-    // The choice takes no byte of its own, so that older seeds keep their meaning.
+    // The choice takes no byte of its own, so older seeds keep their meaning.
     let whole_requests = choice >= 128;
     let device = match choice % 4 {
         0 => DeviceConfig::None,

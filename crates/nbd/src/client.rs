@@ -198,7 +198,7 @@ impl NbdClient {
         if self.session.is_none() || matches!(self.state, ClientState::Lost(_)) {
             return Err(ClientMisuse::NotNow);
         }
-        // The cookie has the place of the request in it, so that a reply is matched without a search.
+        // The cookie has the place of the request in it, so a reply is matched without a search.
         request.cookie = self.pending.add(request).ok_or(ClientMisuse::Full)?;
         Ok((request.cookie, request.encode()))
     }
@@ -319,7 +319,7 @@ impl NbdClient {
             }
             ClientState::Payload { left, .. } => return Ok(Some(ClientEvent::Payload(left))),
             ClientState::End { slot } => {
-                // The end is an event of its own, so that the owner has all bytes before it hears the result.
+                // The end is an event of its own, so the owner has all bytes before it hears the result.
                 let (cookie, result) = self.pending.end(slot, self.options.contexts().len())?;
                 self.state = ClientState::Reply;
                 return Ok(Some(ClientEvent::Done { cookie, result }));

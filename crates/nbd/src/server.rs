@@ -320,7 +320,7 @@ impl NbdServer {
                 {
                     return Err(HangUp::OptionTooLong { option, length });
                 }
-                // Data of an option that is refused are skipped as they come, so that a client cannot have them
+                // Data of an option that is refused are skipped as they come, so a client cannot have them
                 // take memory.
                 self.state = if OptionNegotiation::keeps(option, length) {
                     ServerState::Data { option, length }

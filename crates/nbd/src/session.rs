@@ -140,7 +140,7 @@ impl NbdSession {
         let Some((command, own_flags)) = head.command() else { return Err(RequestRefusal::Unknown(head.kind)) };
         let RequestHead { offset, length, .. } = *head;
         let features = self.features;
-        // Before the features, so that the client hears of the true reason.
+        // Before the features, so the client hears of the true reason.
         if features.read_only && command.writes() {
             return Err(RequestRefusal::ReadOnly(command));
         }

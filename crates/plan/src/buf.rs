@@ -65,7 +65,7 @@ impl NvSlot {
 
     /// Returns the slot's place among the slots of its kind, from 0 on.
     pub const fn place(self) -> usize {
-        // Each kind of slot has a range of numbers of its own, so that a step names any of them in 32 bits.
+        // Each kind of slot has a range of numbers of its own, so a step names any of them in 32 bits.
         let first = match self.index {
             ..Self::FIRST_IN_MEMORY => 0,
             Self::FIRST_IN_MEMORY..Self::FIRST_OF_ROWS => Self::FIRST_IN_MEMORY,

@@ -153,7 +153,7 @@ impl ClaimTable {
     /// Queues a claim; whether it holds at once. An operation must not have two of one stripe, nor queue one after others
     /// have queued theirs since its first.
     pub fn claim(&mut self, now: Nanos, op: OpId, class: Class, claim: Claim) -> bool {
-        // As many lines as claims keep each line short, so that a pass over a line costs little.
+        // As many lines as claims keep each line short, so a pass over a line costs little.
         if self.claims == self.lines.len() {
             self.grow();
         }

@@ -23,7 +23,7 @@ pub trait Controller {
     }
 
     /// Returns the facts that a start without the NVRAM would have to know. The controller relies on none of them
-    /// before the next change of NVRAM or intents, so an executor has that long to make them durable elsewhere.
+    /// before the next change of NVRAM or intents. An executor has that long to make them durable elsewhere.
     fn condition(&self) -> Condition {
         Condition::default()
     }
@@ -225,7 +225,7 @@ impl<C: Controller> Engine<C> {
                 .extend([HostNotice::Acked { tag: asked.tag, ok: true }, HostNotice::Released { tag: asked.tag }]);
             return Ok(());
         }
-        // A flush has no bytes to split. Its one fragment counts as one page, so that one acknowledgement ends it.
+        // A flush has no bytes to split. Its one fragment counts as one page, so one acknowledgement ends it.
         let unsplit = if flush { 0 } else { asked.len };
         let request = Request { asked, unsplit, pages: 0, frags: 0, ok: true, acked: false };
         // Long requests share the depth only while there are others: a lone copy should keep the devices busy.
@@ -549,7 +549,7 @@ impl<C: Controller> Engine<C> {
         request.unsplit -= piece.bytes;
         if request.unsplit == 0 {
             self.waiting.pop_front();
-        // A long request goes to the end of the line after each MiB, so that short ones behind it wait for one turn
+        // A long request goes to the end of the line after each MiB, so short ones behind it wait for one turn
         // alone.
         } else if (offset + piece.bytes) / TURN_BYTES > offset / TURN_BYTES {
             self.waiting.rotate_left(1);
@@ -567,7 +567,7 @@ impl<C: Controller> Engine<C> {
             self.alone = self.alone.saturating_add(1);
         }
         let state = FragState { request: id, is_wide, offset, pages: piece.pages, ops: 0 };
-        // Places are used again, so that the table never has more entries than the depth.
+        // Places are used again, so the table never has more entries than the depth.
         let frag = if let Some(frag) = self.free_frags.pop() {
             self.frags[frag.index()] = state;
             frag

@@ -134,7 +134,7 @@ impl Shape {
                 Sectors { first: (head >> self.sector_shift) as u8, count: (bytes >> self.sector_shift) as u8 };
             return Piece { page, pages: 1, sectors: Some(sectors), bytes, serve: op != HostOp::Discard };
         }
-        // A fragment stays inside one stripe, so that one operation with one claim serves it.
+        // A fragment stays inside one stripe, so one operation with one claim serves it.
         let left = self.stripe_pages - page % self.stripe_pages;
         let whole = len >> self.page_shift;
         // Only a run that begins at a stripe's first page is trimmed whole: parity rows need all their columns.

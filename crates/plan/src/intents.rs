@@ -8,7 +8,7 @@
 //! * A cleared row is forgotten before the clear is issued. An operation that comes meanwhile sets its own intent, and
 //!   the two steps take effect in that order.
 //!
-//! A clearable row may keep its intent. Then an operation on it has none to set, so that a row that is written and
+//! A clearable row may keep its intent, and an operation on the row then has none to set. So a row that is written and
 //! flushed again and again costs no step each time.
 
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ struct State {
 /// Rows with an open intent.
 #[derive(Default)]
 pub struct Intents {
-    // A fixed hash makes the order of iteration the same in each run, so that a seed decides everything.
+    // A fixed hash makes the order of iteration the same in each run, so a seed decides everything.
     rows: HashMap<Row, State, FixedState>,
     /// Rows in the order in which operations on them ended, with the generation. An entry is stale
     /// if the row changed since.
@@ -146,7 +146,7 @@ impl Intents {
                 continue;
             }
             let row = entry.0;
-            // Forgetting comes before the clear is issued, so that an operation that comes meanwhile sets its own
+            // Forgetting comes before the clear is issued, so an operation that comes meanwhile sets its own
             // intent.
             self.rows.remove(&row);
             self.kept -= 1;

@@ -26,7 +26,7 @@ macro_rules! list {
 
             /// Keeps entries behind those that are there.
             pub(crate) fn keep<T>(kept: &mut Vec<T>, entries: impl IntoIterator<Item = T>) -> Self {
-                // All lists of a kind share one vector, so that a step names its list in 8 bytes and is copied
+                // All lists of a kind share one vector, so a step names its list in 8 bytes and is copied
                 // freely.
                 let start = kept.len();
                 kept.extend(entries);

@@ -31,7 +31,7 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
     known.map(|other| (distance(other, &small), other)).min().filter(|&(d, _)| d <= most).map(|(_, other)| other)
 }
 
-/// Counts the letters that must be changed, added, removed or exchanged with the next one to make one name of the other
+/// Counts the changes of letters that make one name of the other: one changed, added, removed or exchanged with the next
 /// (the optimal string alignment distance).
 pub fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());

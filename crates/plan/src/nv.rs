@@ -46,7 +46,7 @@ impl NvSlots {
         if let Some(at) = self.free.iter().position(|free| *free == slot.index) {
             self.free.remove(at);
         }
-        // Slots that were never used go below the others, so that the lowest is taken first, as in a new array.
+        // Slots that were never used go below the others, so the lowest is taken first, as in a new array.
         let between = self.used.len() as u32..slot.index;
         self.free.splice(0..0, between.rev());
         if self.used.len() <= index {
@@ -60,7 +60,7 @@ impl NvSlots {
 
     /// A free slot.
     pub fn alloc(&mut self) -> Option<NvSlot> {
-        // Slots that were freed come before those never used, so that only as many take memory as are in use at
+        // Slots that were freed come before those never used, so only as many take memory as are in use at
         // once.
         let index = match self.free.pop() {
             Some(index) => index,

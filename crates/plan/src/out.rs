@@ -157,7 +157,7 @@ impl Out {
     /// without a claim at once. `frag` is the fragment whose bytes it may use.
     pub fn open(&mut self, class: Class, claim: Option<Claim>, frag: Option<FragId>) -> OpId {
         let id = self.begin(class, claim, frag);
-        // Even without a claim the grant is an event, so that a controller makes its plans in one place.
+        // Even without a claim the grant is an event, so a controller makes its plans in one place.
         if claim.is_none_or(|claim| self.claims.claim(self.now, id, class, claim)) {
             self.queue.push_back(Pending::Granted(id));
         } else {
@@ -344,7 +344,7 @@ impl Out {
         let unbegun = slot.all() - slot.issued;
         (slot.failed, slot.failed_devs) = (StepSet::EMPTY, DevSet::EMPTY);
         slot.unreadable.clear();
-        // Everything counts as done, so that the operation ends as if the rest had never been planned.
+        // Everything counts as done, so the operation ends as if the rest had never been planned.
         (slot.issued, slot.done, slot.told) = (slot.all(), slot.all(), false);
         for step in unbegun.iter() {
             // The host's answer relies on the phase alone, which is done: dropping it would keep the host waiting
@@ -570,7 +570,7 @@ impl Out {
         let op = &mut self.ops[id.index()];
         debug_assert!(op.in_flight().contains(step), "step {} of {id:?} is in flight", step.0);
         match outcome {
-            // The operation is told as stuck only after its other steps in flight have ended, so that it can be
+            // The operation is told as stuck only after its other steps in flight have ended, so it can be
             // planned anew at once.
             StepOutcome::Failed(dev) => {
                 op.failed.insert(step);

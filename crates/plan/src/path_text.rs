@@ -15,7 +15,7 @@ pub fn of(name: impl AsRef<OsStr>) -> String {
         let mut rest = chunk.valid();
         while let Some((before, digits)) = rest.split_once(r"\x") {
             text.push_str(before);
-            // Only a backslash that would be read back as an escape is escaped, so that all other names stay their
+            // Only a backslash that would be read back as an escape is escaped, so all other names stay their
             // own text.
             text.push_str(if byte(digits.as_bytes()).is_some() { r"\x5cx" } else { r"\x" });
             rest = digits;

@@ -29,7 +29,7 @@ struct RequestRun {
 
 /// Follows the sequential runs among requests.
 pub struct SequentialRuns {
-    // 64 runs are linked by numbers of one byte, so that following them allocates nothing.
+    // 64 runs are linked by numbers of one byte, so following them allocates nothing.
     runs: Vec<RequestRun>,
     /// Names the first run of each list by hash.
     lists: [u8; RUNS],

@@ -123,7 +123,7 @@ pub(crate) fn stream(py: Python<'_>, reader: Box<dyn RecordBatchReader + Send>) 
 /// A column as an array. Where no row has anything it is one of numbers, or of text.
 fn array(column: &ResultColumn) -> (Field, ArrayRef) {
     let has = |of: fn(&TableCell) -> bool| column.cells.iter().any(of);
-    // Without a value in any row the catalogue's kind decides, so that tables of one kind can be joined.
+    // Without a value in any row the catalogue's kind decides, so tables of one kind can be joined.
     let array: ArrayRef = if column.is_text || has(|cell| matches!(cell, TableCell::Text(_))) {
         let mut texts = StringViewBuilder::new();
         for cell in &column.cells {

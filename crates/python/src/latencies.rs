@@ -145,7 +145,7 @@ impl RequestLog for Latencies {
         let mut state = self.state();
         let mut left = requests;
         while !left.is_empty() {
-            // Batches are cut at a fixed number of rows, so that none has to be copied as it grows.
+            // Batches are cut at a fixed number of rows, so none has to be copied as it grows.
             let (now, later) = left.split_at(left.len().min(ROWS - state.rows));
             state.columns.iter_mut().for_each(|column| column.add(now));
             state.rows += now.len();

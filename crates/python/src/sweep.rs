@@ -30,7 +30,7 @@ impl SweepPlan {
     }
 
     fn end(&self) -> PyResult<ParameterSweep> {
-        // The sweep leaves the plan, so that no other call can use it while it ends.
+        // The sweep leaves the plan, so no other call can use it while it ends.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(ended)
     }
 }

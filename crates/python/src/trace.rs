@@ -47,7 +47,7 @@ impl Trace {
         let format = format.map(str::parse::<FormatSpec>).transpose();
         let format = format.map_err(|error| raised(format_args!("--format: {error}")))?;
         let options = OpenOptions { format, lenient };
-        // The file is opened here, so that an error is raised where the trace is named.
+        // The file is opened here, so an error is raised where the trace is named.
         let opened = py.detach(|| destage_trace::open(&path, &options)).map_err(raised)?;
         let format = opened.format_spec().to_string();
         Ok(Self { path, options, format })
@@ -104,7 +104,7 @@ impl Trace {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        // Each stream opens the file anew, so that a trace can be read any number of times.
+        // Each stream opens the file anew, so a trace can be read any number of times.
         let source: Box<dyn TraceSource> = Box::new(self.open().map_err(raised)?);
         stream(py, Box::new(Batches { source, schema: schema(), requests: Vec::new(), latencies: Vec::new() }))
     }
@@ -256,7 +256,7 @@ struct Batches {
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         field("time_ns", DataType::UInt64, "ns", false),
-        // A view holds a word of up to 12 bytes itself, so that rows share no buffer of texts.
+        // A view holds a word of up to 12 bytes itself, so rows share no buffer of texts.
         field("op", DataType::Utf8View, "-", false),
         field("fua", DataType::Boolean, "1", false),
         field("volume", DataType::UInt32, "-", false),

@@ -99,7 +99,7 @@ impl EventMerge {
                     (None, _) if all => {}
                     // An empty buffer promises nothing about the last two milliseconds.
                     (None, _) => limit = limit.min(cpu.seen.saturating_sub(SETTLE_NS)),
-                    // The other CPU's oldest event bounds the run, so that ties go to the CPU that was found first.
+                    // The other CPU's oldest event bounds the run, so ties go to the CPU that was found first.
                     (Some(head), Some((time, _))) if time <= head.time => limit = limit.min(head.time),
                     (Some(head), before) => {
                         limit = before.map_or(limit, |(time, _)| limit.min(time));

@@ -195,7 +195,7 @@ impl TraceRecorder {
                 break;
             }
         }
-        // Switched off before the last poll, so that this poll takes all events that there are.
+        // Switched off before the last poll, so this poll takes all events that there are.
         self.instance.switch(false)?;
         self.poll(true, sink)?;
         self.pairing.give_up_all(&mut self.out);

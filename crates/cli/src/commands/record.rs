@@ -192,7 +192,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Err(_) if replaces => Ok(()),
         _ => writer.finish().map_err(&failed).and_then(|file| outputs.commit([file])),
     };
-    // The command is waited for even after a failure, so that it does not outlive its recording unnoticed.
+    // The command is waited for even after a failure, so it does not outlive its recording unnoticed.
     let ended = job.map(|job| job.finish(result.is_err() || end == RecordingEnd::Signal, &stop)).transpose()?;
     let summary = match result {
         Ok(summary) => summary,
@@ -309,7 +309,7 @@ impl RecordedJob {
                 // The command may have ended just now.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
-            // A second wish to end leaves the command alone, so that a command which ignores SIGTERM holds nobody
+            // A second wish to end leaves the command alone, so a command which ignores SIGTERM holds nobody
             // up.
             if wishes > 1 {
                 return Ok(CommandEnd::Left(self.child.id()));

@@ -92,7 +92,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if sockets.is_empty() && addresses.is_empty() && handed_over.is_empty() && ublk.is_none() {
         sockets.push(beside(&path, "nbd.sock"));
     }
-    // The trace's file is opened before the array, so that a wrong name costs no start.
+    // The trace's file is opened before the array, so a wrong name costs no start.
     let mut outputs = CommandOutputs::apart_from([&path])?;
     let record = matches.get_one::<PathBuf>("record");
     let record = record.map(|to| Ok::<_, anyhow::Error>((to, RecordedTrace::begin(&mut outputs, to)?))).transpose()?;
@@ -101,7 +101,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let program = described.serve.on_event.clone().map(|command| Rc::new(EventProgram::start(command, &path, log)));
     let memory = described.serve.memory.0;
     let identity = block_device::identity(&described);
-    // Before the array is opened, so that the threads of its devices inherit it.
+    // Before the array is opened, so the threads of its devices inherit it.
     if ublk.is_some() {
         block_device::serve_io();
     }
@@ -201,7 +201,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let (lost, is_behind, rows, data_lost) = (done.lost.clone(), done.is_behind, done.rows, done.data_lost);
         tell(ServiceEvent::Resynchronised { lost, is_behind, rows, data_lost });
     }
-    // Events so far were told directly, so that the log begins with the start.
+    // Events so far were told directly, so the log begins with the start.
     service.tell_events(tell);
     let command = matches.get_one::<OsString>("run");
     let (stop, wake) = (service.stop_flag(), service.waker());

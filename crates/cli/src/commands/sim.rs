@@ -109,7 +109,7 @@ impl ResultSinks {
             files.push(file);
         }
         if let Some(folder) = self.report {
-            // The bytes that `destage report` would read, so that both write the same page.
+            // The bytes that `destage report` would read, so both write the same page.
             let mut json = Vec::new();
             results::json(&mut json, runs)?;
             let report = RunsReport::new(destage_report::read("results", &json)?);

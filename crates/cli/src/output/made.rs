@@ -101,7 +101,7 @@ pub struct CompleteFile {
 
 /// Gives files their names, in this order; a signal comes before the first or after the last.
 pub fn rename(files: &[CompleteFile]) -> Result<()> {
-    // The lock is held over all renames, so that a signal finds either none or all of them done.
+    // The lock is held over all renames, so a signal finds either none or all of them done.
     let mut made = made();
     for file in files {
         std::fs::rename(&file.temporary.path, &file.target)

@@ -19,7 +19,7 @@ pub(super) fn fails_to_be_made(
     report: &mut FilesReport,
 ) -> Result<(), String> {
     let mut dice = RandomDraws::part(scene.seed, u64::MAX / 4);
-    // A copy of the system, so that the array that is tried afterwards is made on a clean one.
+    // A copy of the system, so the array that is tried afterwards is made on a clean one.
     let os = os.end(false);
     report.faults += 1;
     match dice.below(8) {
@@ -52,7 +52,7 @@ pub(super) fn fails_to_be_made(
 impl FileLife<'_> {
     /// Of the members that are noted as lost some answer at the next start: they have missed writes.
     pub(super) fn answer_again(&self, left: &RecordingOs) {
-        // From a copy of the dice, so that this choice changes no later draw of the life.
+        // From a copy of the dice, so this choice changes no later draw of the life.
         let mut dice = RandomDraws::new(!self.dice.clone().draw());
         let noted = (self.dead - self.window) & self.scene.members();
         for dev in noted.iter().filter(|dev| !self.files.answers(*dev)) {

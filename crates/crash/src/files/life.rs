@@ -427,7 +427,7 @@ impl<'a> FileLife<'a> {
     /// Looks at the moments that were kept.
     pub(super) fn took(&mut self, report: &mut FilesReport) -> Result<(), String> {
         for moment in self.os.take_moments() {
-            // Each command moves the dice, so that two moments never draw the same life.
+            // Each command moves the dice, so two moments never draw the same life.
             self.dice.draw();
             self.scene.diary.aside(|| self.probe(&moment, report))?;
         }
@@ -516,7 +516,7 @@ impl<'a> FileLife<'a> {
                 let sector = dice.below(all);
                 (sector, dice.within(1, PAGE_SECTORS))
             }
-            // Pages near the beginning, mostly, so that requests meet.
+            // Pages near the beginning, mostly, so requests meet.
             1 | 2 => (dice.below((all / PAGE_SECTORS).min(8)) * PAGE_SECTORS, dice.within(1, 3) * PAGE_SECTORS),
             _ => {
                 let sector = dice.below(all);
@@ -536,7 +536,7 @@ impl<'a> FileLife<'a> {
         report: &mut FilesReport,
     ) -> Result<LifeOutcome, String> {
         let mut patience = PATIENCE;
-        // At most eight requests are in flight, so that claims conflict and yet requests end.
+        // At most eight requests are in flight, so claims conflict and yet requests end.
         while self.asked.len() >= 8 {
             patience = patience.checked_sub(1).ok_or("a request is not answered")?;
             let outcome = self.step(report)?;
@@ -615,7 +615,7 @@ fn flip_a_bit(os: &RecordingOs, config: &FilesConfig, dice: &mut RandomDraws) ->
         os.put(&config.intents, &intents);
         return Some((config.intents.clone(), at));
     }
-    // The header's fields are read here as docs/format.md has them, so that the harness does not share the code
+    // The header's fields are read here as docs/format.md has them, so the harness does not share the code
     // under test.
     let number = |at: usize| u64::from_le_bytes(nvram[at..at + 8].try_into().expect("eight bytes"));
     let (tail, sealed, ring) = (number(56), number(64), nvram.len() as u64 / FILE_SECTOR - 2);

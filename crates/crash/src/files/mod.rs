@@ -274,7 +274,7 @@ impl HistoryScene {
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),
             members: self.cell.geometry.members() as usize,
-            // Marks of several widths, by the seed alone, so that no draw of other choices moves.
+            // Marks of several widths, by the seed alone, so no draw of other choices moves.
             rows_per_mark: [1, 2, 4][(self.seed % 3) as usize],
             idle_marks: [0, 1, 4][(self.seed / 3 % 3) as usize],
             io: if self.options.ring { IoBackend::Ring } else { IoBackend::Threads },
@@ -422,7 +422,7 @@ fn history(
     cell.cached_rows = crate::CrashCell::cached_rows_of(seed);
     cell.cutoff = crate::CrashCell::cutoff_of(seed);
     let check = ParityCheck::new(cell.geometry.clone());
-    // These come from numbers of their own, so that all other choices of a seed stay what they are.
+    // These come from numbers of their own, so all other choices of a seed stay what they are.
     let mut at_home = RandomDraws::part(seed, u64::MAX - 10);
     let has_device = !cache.devices(cell.pages_of(cache)).is_empty();
     let home = (has_device && at_home.one_in(3)).then(|| Dev(cell.geometry.members()));
@@ -473,7 +473,7 @@ fn history(
     let actions = dice.within(5, 40);
     let mishaps = if options.errors { 2 } else { dice.pick(&[4, 8, 20]) };
     for number in (0..actions).filter(|number| !is_left_out(*number as u32)) {
-        // Each action has chance of its own, so that it stays the same when others are left out.
+        // Each action has chance of its own, so it stays the same when others are left out.
         life.dice = RandomDraws::part(seed, u64::MAX / 2 + number);
         diary.actions.set(diary.actions.get() + 1);
         diary.note(|| format!("action {number}"));

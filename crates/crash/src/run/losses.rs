@@ -17,7 +17,7 @@ impl HistoryRun<'_> {
         if self.memory.status() != Status::Ready || self.window.is_empty() && self.hole.is_empty() {
             return;
         }
-        // The window closes only on durable notes: a cut before that brings a lost member back as a whole one.
+        // The window closes only on durable notes: a crash before that brings a lost member back as a whole one.
         if self.known.contains_all(self.window) && !array.is_exposed() && self.memory.is_durable() {
             (self.window, self.known, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, DevSet::EMPTY);
             self.hole.clear();
@@ -143,7 +143,7 @@ impl HistoryRun<'_> {
         self.hole.keep(&remains.nvram.intents);
         let silent = (0..).map(Dev).zip(&remains.disks).filter(|(_, disk)| !disk.answers).map(|(dev, _)| dev).collect();
         self.recall_after_cut(&mut remains, self.lost_before | silent);
-        // A cut that brings members back may leave no more lost than the level tolerates.
+        // A crash that brings members back may leave no more lost than the level tolerates.
         self.broken = self.broken && self.too_many(self.lost_before);
         self.model.set_may_fail(self.broken);
         (self.window, self.known, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, strangers);

@@ -1,8 +1,8 @@
 //! Counts the crash points that are tried.
 //!
-//! The same planner, recovery and formats run over devices in memory, over recorded files by threads, and over a ring,
-//! with usual misfortunes and with failures wherever they can be. The other tests say what is cut, in which ways, and
-//! what must hold afterwards. Their seeds are not used here.
+//! The same planner, recovery and formats run over devices in memory, over recorded files by threads, and over a ring.
+//! Some histories have the usual misfortunes, others have failures wherever they can be. The other tests say where the
+//! array crashes, in which ways, and what must hold afterwards. Their seeds are not used here.
 
 use destage_cache::{HostCacheInfo, all_host_caches_of, host_caches_of};
 use destage_crash::{DrawLimits, FilesOptions, RunOptions, exhaust, explore, run_files, run_store};

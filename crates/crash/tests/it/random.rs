@@ -26,7 +26,7 @@ fn seeds() -> Vec<(u64, u64)> {
     vec![(0, usual), (drawn(), usual / 4)]
 }
 
-/// Returns the first seed of this process beside the seeds that are always the same. It is printed, so that the same
+/// Returns the first seed of this process beside the seeds that are always the same. It is printed, so the same
 /// can be run again.
 fn drawn() -> u64 {
     static DRAWN: OnceLock<u64> = OnceLock::new();

@@ -38,7 +38,7 @@ impl ArrayBackend {
             return;
         }
         let all = DevSet::first(self.files.config().devices.len() as u32);
-        // The first look compares with a whole array, so that what an opening found lost is told as news.
+        // The first look compares with a whole array, so what an opening found lost is told as news.
         let unseen = ArraySnapshot {
             answering: all,
             hanging: DevSet::EMPTY,
@@ -62,7 +62,7 @@ impl ArrayBackend {
             }
         }
         let seen = self.seen.replace(now).unwrap_or(unseen);
-        // Losses come before the state that follows from them, so that the log reads in the order of cause and
+        // Losses come before the state that follows from them, so the log reads in the order of cause and
         // effect.
         for dev in (seen.answering - now.answering).iter() {
             let why = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());

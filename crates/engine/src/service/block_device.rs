@@ -114,7 +114,7 @@ impl<B: BlockBackend> BlockService<B> {
         let Some(mut device) = self.device.take() else { return self.stop_now() };
         device.may_wait |= may_wait;
         if may_wait {
-            // Devices that hang are given up from now on, so that the end comes.
+            // Devices that hang are given up from now on, so the end comes.
             self.backend.begin_stop();
         }
         if self.broken.is_some() {

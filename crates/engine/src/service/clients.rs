@@ -71,7 +71,7 @@ impl<B: BlockBackend> BlockService<B> {
         client.leave();
         self.budget.leave(at);
         self.budget.settle(at, client.held());
-        // The number stays taken until the last request is answered, so that no reply goes to another client.
+        // The number stays taken until the last request is answered, so no reply goes to another client.
         let (is_idle, clients) = (client.requests == 0, self.clients.len() - 1);
         self.happened(|| ServiceEvent::ClientGone { clients, why: lost.map(ToString::to_string) });
         if is_idle {

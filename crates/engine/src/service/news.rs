@@ -29,7 +29,7 @@ impl NewsTimer {
             self.due = None;
             return true;
         };
-        // A busy one looks every 10 ms, so that no single request pays for the comparison.
+        // A busy one looks every 10 ms, so no single request pays for the comparison.
         let due = *self.due.get_or_insert_with(|| now + LATEST);
         if now < due {
             return false;

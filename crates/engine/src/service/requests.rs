@@ -71,7 +71,7 @@ impl<B: BlockBackend> BlockService<B> {
                 pending.then = RequestNext::Answer;
                 Some((HostRequest { tag, op: HostOp::Flush, offset: 0, len: 0, fua: false }, AlignedBuffer::new()))
             }
-            // A cache command of gigabytes goes step by step, so that it holds one small buffer.
+            // A cache command of gigabytes goes step by step, so it holds one small buffer.
             RequestNext::ReadOn { from, left } if ok && left > 0 => {
                 let len = left.min(AHEAD.into());
                 pending.then = RequestNext::ReadOn { from: from + len, left: left - len };

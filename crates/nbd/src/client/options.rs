@@ -208,7 +208,7 @@ impl OptionExchange {
             features: ExportFeatures::of_flags(self.described.flags),
             blocks: self.described.blocks.unwrap_or_default(),
             structured: self.structured,
-            // A shift by all 32 bits would overflow, so that no contexts are a case of its own.
+            // A shift by all 32 bits would overflow, so no contexts are a case of its own.
             contexts: u32::MAX.checked_shr(32 - self.contexts.len() as u32).unwrap_or(0),
         }
     }
