@@ -151,6 +151,7 @@ impl TraceAdvice {
         // Ties are those that chance cannot tell apart, by the rule that the ranking of reports uses as well.
         rivals.truncate(judge.tied(rivals.iter().map(|(tried, cost)| (&tried.run, *cost))));
         let ties = rivals.iter().map(|(tried, _)| *tried).filter(|tried| tried.policy != winner.policy).map(of);
+        // The halves show whether the choice depends on one part of the trace.
         let halves: Vec<HalfTrace> =
             outcome.halves.iter().map(|&[best, runner_up]| half(judge, best, runner_up)).collect();
         let found = found(std::slice::from_ref(&winner.run), Some(judge.objective()));

@@ -210,6 +210,7 @@ impl search::RunSupplier for SimulationBench<'_> {
     }
 
     fn complexity(&self, policy: &str) -> PolicyComplexity {
+        // A policy of unknown make counts as the most complex, so it wins no tie.
         let Ok(spec) = policy.parse::<PolicySpec>() else { return UNKNOWN };
         let mut parts = spec.name.rsplit('+');
         let base = parts.next().unwrap_or_default();
@@ -226,6 +227,7 @@ impl search::RunSupplier for SimulationBench<'_> {
     }
 
     fn tells(&self, run: &ReportRun) -> bool {
+        // A buffer that was never full shows nothing of its policy.
         found(std::slice::from_ref(run), None).iter().all(|found| found.kind != "never-full")
     }
 }

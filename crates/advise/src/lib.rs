@@ -128,6 +128,7 @@ pub fn advise(
     on: Option<&dyn RemoteRunner>,
     watch: &dyn AdviceWatch,
 ) -> Result<AdvisedRuns, AdviseError> {
+    // Refused before the trace is read, which may take long.
     bench::refuse(&settings)?;
     // Every round reads the trace again, and holding it in memory would limit its length.
     if !requests.can_be_read_again() {
@@ -201,6 +202,7 @@ pub fn advise(
             }
         }
     };
+    // The first run chooses the judge, and a search without a run has ended above.
     let judge = bench.judge.get().expect("there was a run");
     let mut found_in = Vec::new();
     for (search, outcome) in searches.into_iter().zip(outcomes) {
@@ -208,6 +210,7 @@ pub fn advise(
             found_in.push((search, outcome));
         } else {
             let why = "none of those with data in its place kept up with the requests";
+            // A place without a result names its policies, so none of them is missing without a reason.
             left_out.extend(search.space.policies.into_iter().map(|policy| LeftOut { policy, why: why.to_owned() }));
         }
     }
