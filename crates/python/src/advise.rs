@@ -52,6 +52,7 @@ pub(crate) fn advise(
     let stop = StopSignal::default();
     let told = stop.clone();
     let (advice, runs) = call::run(py, &stop, move || {
+        // The requests carry the signal to stop, since they are read in every round.
         let requests = sim::requests(&settings).map_err(raised)?.until(told);
         let advised = destage_advise::advise(settings, requests, budgets, None, &SilentWatch);
         // What the command line says of its options is true of the arguments.

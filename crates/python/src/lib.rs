@@ -61,6 +61,7 @@ mod _destage {
     #[pymodule_export]
     use super::trace::{Trace, formats, synth, workloads, write_trace};
 
+    // The package takes its `__version__` from here, so both always agree.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 

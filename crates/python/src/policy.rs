@@ -50,6 +50,7 @@ pub(crate) fn foreign(given: Vec<Given>, failure: &Failure, stop: &StopSignal) -
             "block" => EvictionUnit::Block,
             _ => return Err(raised(format_args!("policy '{name}': unit = '{unit}': 'page' or 'block'"))),
         };
+        // These characters part names, parameters and layers where policies are named.
         if name.is_empty() || name.contains([':', ',', '+']) {
             return Err(raised(format_args!("policy '{name}': a name has letters, and neither ':', ',' nor '+'")));
         }
@@ -102,6 +103,7 @@ impl PythonPolicy {
 
     fn wrong(&self, method: &str, answer: &Bound<'_, PyAny>) -> PyErr {
         let shown = answer.repr().map_or_else(|_| "something".to_owned(), |repr| repr.to_string());
+        // An answer may be a list of all pages, and a message is to be read.
         let shown: String = shown.chars().take(80).collect();
         PyTypeError::new_err(format!("policy '{}': {method} returned {shown}, and may return {ANSWERS}", self.name))
     }

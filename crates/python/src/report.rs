@@ -30,5 +30,6 @@ pub(crate) fn tables(json: &[u8], objective: Option<&str>) -> PyResult<Vec<(&'st
 #[pyo3(signature = (json, objective=None))]
 pub(crate) fn page(py: Python<'_>, json: &[u8], objective: Option<&str>) -> PyResult<String> {
     let report = report(json, objective)?;
+    // A page of many runs takes time to draw, in which other threads of Python may run.
     Ok(py.detach(|| report.page()))
 }

@@ -51,6 +51,7 @@ pub(crate) fn of(
         if values.len() != 1 && !several && keys.iter().any(|key| key.name == name) {
             return Err(raised(format_args!("'{name}' takes one value, not a list")));
         }
+        // Arguments win over the scenario's text, as options of the command line do.
         settings.flag(&name, values).map_err(raised)?;
     }
     Ok(settings)
