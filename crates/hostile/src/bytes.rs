@@ -15,6 +15,7 @@ impl<'a> Bytes<'a> {
     }
 
     fn number(&mut self, bytes: usize) -> u64 {
+        // Where the input has ended numbers are 0, so any bytes mean something.
         let (now, rest) = self.0.split_at(bytes.min(self.0.len()));
         self.0 = rest;
         now.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
@@ -32,6 +33,7 @@ impl<'a> Bytes<'a> {
     /// together.
     pub(crate) fn any(&mut self) -> u64 {
         match self.u8() {
+            // Numbers of all magnitudes, and those at both ends of the range, where sums overflow.
             shift @ 0..128 => self.number(8) >> (shift % 64),
             near @ 128..192 => u64::from(near - 128),
             near => u64::MAX - u64::from(near - 192),
@@ -69,6 +71,7 @@ impl<'a> Bytes<'a> {
             let volume = if other & 2 == 0 { u32::from(other >> 4) } else { self.any() as u32 };
             (Nanos(time), volume, other & 4 != 0)
         };
+        // A flush has no range in any trace.
         let (offset, len) = if op == Op::Flush { (0, 0) } else { (offset, len) };
         Request { time, offset, len, volume, op, fua }
     }

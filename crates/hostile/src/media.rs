@@ -152,6 +152,7 @@ pub(crate) fn check(bytes: &[u8]) {
         file.write_all_at(&bytes, 0).expect("room");
     }
     let accepted = AcceptedLosses { data: true, notes: true };
+    // Losses are accepted, so more inputs get past the start to what is served.
     let opened = FileExecutor::resynchronise_on(Arc::new(os), array.controller(), array.files.clone(), accepted);
     if let Err(error) = opened.map_err(|error| error.to_string()).and_then(|mut files| used(&mut files)) {
         assert!(!error.is_empty());
@@ -161,6 +162,7 @@ pub(crate) fn check(bytes: &[u8]) {
 /// Reads and writes all of an array.
 fn used(files: &mut FileExecutor<Box<dyn ServedTier>>) -> Result<(), String> {
     let pages = 2 * MEMBER_PAGES;
+    // Damage that a start has not seen comes up as pages are read, and once more after they are written.
     for op in [HostOp::Read, HostOp::Write, HostOp::Read] {
         for page in 0..pages {
             let request = HostRequest { tag: page, op, offset: page * PAGE, len: PAGE, fua: false };

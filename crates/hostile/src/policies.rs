@@ -180,6 +180,7 @@ impl<B: BufferPolicy> Beside<B> {
                 }
             }
         }
+        // Padding is read to write a whole block, and serves nothing else.
         assert!(!padding, "padding without a flush that follows");
         self.out.clear();
     }
@@ -187,6 +188,7 @@ impl<B: BufferPolicy> Beside<B> {
     fn agree(&mut self) {
         assert_eq!(self.buffer.len() as usize, self.held.len(), "pages held");
         assert!(self.buffer.len() <= self.capacity_pages, "{} pages in {}", self.buffer.len(), self.capacity_pages);
+        // The count is compared between policies, so it must only grow.
         assert!(self.buffer.memory_accesses() >= self.memory_accesses, "memory accesses become fewer");
         self.memory_accesses = self.buffer.memory_accesses();
     }
