@@ -229,7 +229,7 @@ impl Out {
         self.step_placed(op, step, PlacementStream::Unlabelled, after)
     }
 
-    /// As [`step`](Self::step), of a write that belongs to a stream.
+    /// Appends a step as [`step`](Self::step) does, for a write that belongs to a stream.
     #[inline]
     pub fn step_placed(&mut self, op: OpId, step: Step, stream: PlacementStream, after: StepSet) -> StepSet {
         let slot = &mut self.ops[op.index()];
