@@ -72,13 +72,13 @@ pub struct MeasuredResponse {
 /// Holds a job: what it asked of the drive, and what came of it.
 #[derive(Clone, Debug)]
 pub struct MeasuredJob {
-    /// Its name.
+    /// Names the job.
     pub name: String,
     /// Requests that were outstanding at most.
     pub depth: u32,
-    /// Its reads, if there were any.
+    /// Describes the job's reads, if there were any.
     pub reads: Option<MeasuredResponse>,
-    /// Its writes, if there were any.
+    /// Describes the job's writes, if there were any.
     pub writes: Option<MeasuredResponse>,
 }
 
@@ -89,7 +89,7 @@ pub struct DriveMeasurement {
     pub idle_read: MeasuredJob,
     /// Writes at so low a rate that the drive is idle between them.
     pub idle_write: MeasuredJob,
-    /// As many writes as the drive takes, once that stays the same.
+    /// Has as many writes as the drive takes, once their rate stays the same.
     pub steady_write: MeasuredJob,
     /// Reads and writes at a rate.
     pub mixed: Vec<MeasuredJob>,

@@ -62,13 +62,13 @@ struct FreeSettings {
 /// Holds a figure of a job: the drive's and the model's.
 #[derive(Clone, Debug)]
 pub struct FitFigure {
-    /// The job.
+    /// Names the job.
     pub job: String,
-    /// What it is, with its unit.
+    /// Names the figure, with its unit.
     pub name: &'static str,
-    /// What fio measured.
+    /// Gives the value that fio measured.
     pub drive: f64,
-    /// What the model does; `None` where it cannot keep up with the job.
+    /// Gives the model's value; `None` where the model cannot keep up with the job.
     pub model: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ pub struct FitFigure {
 pub struct FittedDrive {
     /// The settings of the table `[ssd]`, in order: key without `ssd.`, and value in TOML.
     pub settings: Vec<(&'static str, String)>,
-    /// How well they fit.
+    /// Compares drive and model, job by job.
     pub figures: Vec<FitFigure>,
     /// Write amplification of the steady writes on the model.
     pub amplification: f64,
