@@ -165,6 +165,8 @@ impl TextTable {
             .iter()
             .zip(&shown)
             .map(|(&(group, score), text)| {
+                // Compared as shown: values that round to the same text are marked together, and none where all are
+                // alike.
                 let best = competing(group).min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, shown)| shown);
                 score.is_some() && best == Some(text) && competing(group).any(|(_, other)| other != text)
             })

@@ -144,6 +144,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     };
     let policy = or_dev("policy", "kdd").unwrap_or("none");
     let policy = in_files(policy).with_context(|| format!("--policy {policy}"))?;
+    // The size belongs to the default policy: another one may have no size, and is refused with one.
     let default_size = (dev && text("policy").is_none()).then_some("64MiB");
     let cache_size = text("cache").or(default_size).map(|text| size("cache", text)).transpose()?;
     let device = matches.get_one::<PathBuf>("cache-device").cloned().map(absolute).transpose()?;
@@ -154,6 +155,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         page: ByteSize(value(matches, &PAGE)?),
         md: origin,
         member_size,
+        // The place that mdadm would choose, so md and destage can take over each other's members.
         data_offset: offset.unwrap_or_else(|| ArrayPart::data_offset_of(member_size, chunk)),
         parity: value(matches, &PARITY)?,
         durability: value(matches, &DURABILITY)?,

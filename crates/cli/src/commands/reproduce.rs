@@ -183,6 +183,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let options =
             ReproduceOptions { folders: &folders, found: Some(&found), quick, kept: kept.as_ref(), on, watch: &runs };
         let reproduction = pool.install(|| reproduce_with(paper, options));
+        // The bar goes before an error is printed in its place.
         runs.finish();
         let reproduction = reproduction?;
         let all = report::markdown(&reproduction);
@@ -269,6 +270,7 @@ fn style(holds: &str) -> Style {
     let begins = |words: &[&str]| words.iter().any(|word| holds.starts_with(word));
     match () {
         () if begins(&["yes", "in size", "within", "alike", "in sign (no size"]) => screen::GOOD,
+        // These come before `no`, with which both words begin.
         () if begins(&["not", "nothing"]) => Style::new(),
         () if begins(&["no"]) => screen::BAD,
         () => screen::DOUBTFUL,

@@ -23,9 +23,9 @@ const MEMORY: u64 = 4 << 30;
 /// Tells how requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestArrivals {
-    /// As soon as fewer than the job's depth are outstanding.
+    /// Sends a request as soon as fewer than the job's depth are outstanding.
     Closed,
-    /// So many a second, as a Poisson process.
+    /// Sends requests at a rate, as a Poisson process.
     Open,
 }
 
