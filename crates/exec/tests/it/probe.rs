@@ -43,7 +43,7 @@ struct Shared {
     /// Reads and writes of whole pages whose bytes are not aligned.
     unaligned: AtomicUsize,
     aligned: AtomicUsize,
-    /// Whose thread panics over what.
+    /// Names the file and the call at which a thread panics.
     panicking: OnceLock<(PathBuf, Call)>,
     /// Gives the kernel's ring this pipe in place of a file.
     pipe: OnceLock<(Mutex<PathBuf>, OwnedFd)>,

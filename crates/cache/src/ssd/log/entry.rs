@@ -143,7 +143,7 @@ pub struct LogEntry {
     pub fact: FrameFact,
 }
 
-/// Why bytes are no entry, or none of this cache.
+/// Explains why bytes are no entry, or none of this cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
     /// Sequences begin at 1.

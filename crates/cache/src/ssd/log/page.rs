@@ -26,7 +26,7 @@ pub const fn room(page_bytes: u32) -> u32 {
     if room < u16::MAX as u32 { room } else { u16::MAX as u32 }
 }
 
-/// Why bytes are no page of a log.
+/// Explains why bytes are no page of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     /// Says that the page was never written.

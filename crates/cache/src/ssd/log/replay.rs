@@ -43,7 +43,7 @@ use super::{EntryLocation, FREED, FrameFact, MetadataLog};
 /// Sequences that are kept for the life that a replay begins.
 pub const SPARE_SEQUENCES: u64 = 1 << 44;
 
-/// Why what was found is not what a log leaves.
+/// Explains why the pages that a start found are not those of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// There is no log of this shape.

@@ -20,7 +20,7 @@ pub struct LogShape {
     pub array_pages: u64,
 }
 
-/// Why there is no log of a shape.
+/// Explains why there is no log of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// More entries a page than it has room for, or none.

@@ -117,7 +117,7 @@ pub(super) struct DirtyPages {
     pub(super) written_back: u64,
 }
 
-/// Why pages are written back beside the thresholds.
+/// Gives the reason for writing pages back beside the thresholds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WriteBackNeed {
     /// All are to be.

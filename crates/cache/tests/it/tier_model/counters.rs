@@ -26,7 +26,7 @@ pub enum Place {
     Log(u64),
 }
 
-/// Why the SSD is asked.
+/// Gives the reason for a request to the SSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// A read miss is cached.
