@@ -1,4 +1,4 @@
-//! What others were counted to do under a workload, to stand beside what is measured.
+//! Holds the published counts of other implementations, shown beside the measured figures.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use crate::metric::ClaimMetric;
 
-/// What one of them was counted to do, at one buffer size.
+/// Gives the figures counted for one other implementation at one buffer size.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CountedPeer {
-    /// What it is, as it is shown.
+    /// Names the other implementation, as reports show it.
     pub name: String,
     /// The paper's workload.
     pub workload: String,
@@ -30,12 +30,15 @@ impl CountedPeer {
         self.figures.get(&metric.to_string()).map(String::as_str)
     }
 
-    /// Its buffer size in bytes.
+    /// Returns the buffer size in bytes, or none if the text is no size.
     pub(crate) fn cache_bytes(&self) -> Option<u64> {
         quantity::bytes(&self.cache).ok()
     }
 
-    /// Whether everything that it says is shown: in these metrics' columns.
+    /// Checks that each figure is a finite number and belongs to one of these metrics' columns.
+    ///
+    /// # Errors
+    /// Names the buffer size, metric or value that is wrong.
     pub(crate) fn check(&self, metrics: &[&'static ClaimMetric]) -> Result<(), ScenarioError> {
         let wrong = |message: String| Err(ScenarioError::new(message));
         if let Err(right) = quantity::bytes(&self.cache) {

@@ -11,21 +11,21 @@ use crate::several::{OneOrMany, bytes};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PaperFigure {
-    /// Its number in the paper.
+    /// Gives the figure's number in the paper.
     #[serde(rename = "where")]
     pub place: String,
-    /// What it shows.
+    /// Holds the figure's title.
     pub title: String,
     /// The paper's workloads.
     pub workload: OneOrMany,
-    /// What is measured.
+    /// Names the metric of the figure's values.
     pub metric: &'static ClaimMetric,
-    /// What lies along the horizontal axis (of bars: the vertical one).
+    /// Selects the quantity along the horizontal axis (of bars: the vertical one).
     #[serde(default)]
     pub along: FigureAxis,
     /// Buffer sizes; a single one unless they lie along the axis, or policies do.
     pub caches: Vec<String>,
-    /// What lies along the axis, where that is variants.
+    /// Lists the steps along the axis, where the axis shows variants.
     #[serde(default)]
     pub variants: Vec<AxisStep>,
     /// The lines, or the bars of each group; or, where policies lie along the axis, what lies
@@ -35,7 +35,7 @@ pub struct PaperFigure {
     pub relative_to: Option<ReferenceRun>,
 }
 
-/// What lies along an axis.
+/// Selects the quantity along an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureAxis {
@@ -51,7 +51,7 @@ pub enum FigureAxis {
 }
 
 impl FigureAxis {
-    /// Whether bars are drawn, not lines.
+    /// Is true if the figure has bars rather than lines.
     pub fn has_bars(self) -> bool {
         matches!(self, Self::Workloads | Self::Policies)
     }
@@ -77,7 +77,7 @@ pub enum FigureLine {
     Run(PolicyRun),
 }
 
-/// What a line shows.
+/// Describes the policy of one line or bar.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRun {

@@ -1,4 +1,5 @@
-//! What claims are about: figures of the catalogue, and the words in which papers compare them.
+//! Lists the metrics that claims are about: figures of the catalogue, and the words in which papers compare
+//! them.
 
 use std::fmt;
 
@@ -32,12 +33,12 @@ enum MetricResolution {
     Share,
 }
 
-/// What is measured.
+/// Describes a metric of claims.
 #[derive(Debug)]
 pub struct ClaimMetric {
     /// As papers' data name it.
     name: &'static str,
-    /// Where results have it, and how it is shown.
+    /// Points to the catalogue's figure, which finds the value in results and formats it.
     figure: &'static ResultFigure,
     /// The heading of a column, with the unit.
     pub heading: &'static str,
@@ -109,7 +110,7 @@ impl ClaimMetric {
         METRICS.iter().find(|metric| metric.name == name)
     }
 
-    /// What a run shows of it, if it does: times in ns, shares from 0 to 1.
+    /// Returns the metric's value in a run, or none if the run has none. Times are in ns, shares from 0 to 1.
     pub fn of(&self, run: &ReportRun) -> Option<f64> {
         self.figure.of(run)
     }
@@ -119,7 +120,7 @@ impl ClaimMetric {
         self.figure.show
     }
 
-    /// What a value is divided by for the heading's unit, and the decimals to show.
+    /// Returns the divisor that gives the heading's unit, and the number of decimals.
     pub const fn scale(&self) -> (f64, usize) {
         match self.figure.show {
             ValueFormat::Count | ValueFormat::Bytes => (1.0, 0),

@@ -63,7 +63,7 @@ fn point(figure: &PaperFigure, results: &WorkloadResults, run: RunKey<'_>) -> Op
     values.iter().all(|value| value.is_finite()).then(|| MeanEstimate::of(&values))
 }
 
-/// What stands at the axis of values.
+/// Returns the label of the value axis.
 pub fn axis(figure: &PaperFigure) -> String {
     let Some(reference) = &figure.relative_to else { return figure.metric.heading.to_owned() };
     let cache = reference.cache.as_deref().map_or_else(String::new, |cache| format!(", {}", show_bytes(size(cache))));

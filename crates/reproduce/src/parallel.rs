@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What `work` makes of each item, in their order; as many at a time as the current rayon pool has
-/// threads.
+/// Applies `work` to each item and returns the results in the items' order. The current rayon pool's threads
+/// limit how many run at a time.
 ///
 /// # Errors
 /// That of the first item in order that fails; items after it may not have been tried.

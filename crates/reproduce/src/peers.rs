@@ -9,12 +9,12 @@ use destage_trace::{Rw80, TraceError, TraceSource};
 
 use crate::run::{EvidenceError, PAGE, StepListener, pair, percent, run};
 
-/// What another simulator reached on `rw80`, and what destage reaches in the setting that is
-/// nearest to it.
+/// Compares the throughput that another simulator reached on `rw80` with destage's in the setting nearest to
+/// it.
 struct PeerSpeed {
     name: &'static str,
     start: &'static str,
-    /// Its write amplification.
+    /// Gives the other simulator's write amplification.
     theirs: f64,
     /// Pages that it moved or wrote beside the host's, as it printed them or as they follow from
     /// what it printed.

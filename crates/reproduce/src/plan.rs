@@ -1,4 +1,5 @@
-//! What is run of a paper: which workloads are here, and each with which policies, buffer sizes, seeds and settings.
+//! Plans a paper's runs: which workloads are here, and each with which policies, buffer sizes, seeds and
+//! settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ const CACHES_AT_A_TIME: usize = 3;
 const QUICK_SEEDS: u64 = 2;
 const QUICK: u64 = 8;
 
-/// Where a workload's requests come from.
+/// Says where a workload's requests come from.
 #[derive(Clone)]
 pub(crate) enum WorkloadOrigin {
     File {
@@ -33,7 +34,7 @@ pub(crate) enum WorkloadOrigin {
         format: Option<FormatSpec>,
         /// At most so many requests are read.
         limit: Option<u64>,
-        /// What it holds, if that has been asked for.
+        /// Holds the hash of the file's content, once it has been computed.
         content: Option<Sha256Hash>,
     },
     Synthetic(String),
@@ -64,7 +65,7 @@ impl PaperTask<'_> {
         self.variant.map_or("", |variant| variant.name.as_str())
     }
 
-    /// What runs as this policy.
+    /// Returns the policy that this variant runs in the place of `policy`, or `policy` itself.
     pub(crate) fn running<'b>(&'b self, policy: &'b String) -> &'b String {
         self.variant.and_then(|variant| variant.run_as.get(policy)).or(self.run_as.get(policy)).unwrap_or(policy)
     }
@@ -78,15 +79,19 @@ impl PaperTask<'_> {
 /// All runs of a paper, in order.
 pub(crate) struct PaperPlan<'a> {
     paper: &'a PaperFile,
-    /// Where each workload is, if it is anywhere.
+    /// Holds the origin of each workload, in the paper's order; none if the workload is not here.
     origins: Vec<Option<WorkloadOrigin>>,
     quick: bool,
     pub(crate) tasks: Vec<PaperTask<'a>>,
 }
 
 impl<'a> PaperPlan<'a> {
-    /// What is run with the traces that were recognised, and else with those that are in these folders, looked for in order; for
-    /// a quick look with two seeds and an eighth of lengths and warm-ups.
+    /// Plans a paper's runs. Recognised traces come first, then files of the workloads' names in these
+    /// folders, in their order. A quick look has two seeds and an eighth of lengths and warm-ups.
+    ///
+    /// # Errors
+    /// Returns the first workload's error: a synthetic workload that cannot be made, or a file that cannot be
+    /// used.
     pub(crate) fn of(
         paper: &'a PaperFile,
         folders: &[PathBuf],
@@ -184,7 +189,7 @@ impl<'a> PaperPlan<'a> {
         self.origins[task.workload].as_ref().expect("runs are made for workloads that are here")
     }
 
-    /// What is told of a run.
+    /// Returns the description of a task for whoever watches: workload, file, and weight in simulations.
     pub(crate) fn info(&self, task: &PaperTask<'_>) -> RunInfo<'_> {
         let file = match self.origin(task) {
             WorkloadOrigin::File { file, .. } => Some(file.as_path()),
@@ -334,7 +339,7 @@ fn shorter(key: String, value: String) -> (String, String) {
     (key, shorter.unwrap_or(value))
 }
 
-/// Where the requests of a run come from.
+/// Holds the requests of a run, which are in a file or generated.
 enum RunRequests {
     File,
     Made(Box<NamedWorkload>),

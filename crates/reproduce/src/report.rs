@@ -28,7 +28,7 @@ pub const COLUMNS: [&str; 6] = ["claim", "what", "claimed", "measured", "workloa
 pub(crate) const VALUE_COLUMNS: [&str; 8] =
     ["id", "where", "workload", "policy", "what", "published", "measured", "holds"];
 
-/// What is said of a quick look, wherever its results are.
+/// Holds the note that marks a quick look wherever its results are.
 pub const QUICK: &str = "A quick look: two seeds, and an eighth of the workloads' lengths and of warm-ups. Buffers are less \
                          full and intervals wider than in the evaluation proper, so claims may hold or fail for that alone.";
 
@@ -128,7 +128,7 @@ pub(crate) fn other_assumptions<'a>(reproduction: &PaperReproduction<'a>) -> Opt
     Some((heads, rows.collect()))
 }
 
-/// What is measured, marked by how far the claim holds.
+/// Returns the measured improvement, marked by how far the claim holds.
 fn marked(finding: &ClaimFinding) -> String {
     match finding.grade() {
         ClaimGrade::Size | ClaimGrade::Double | ClaimGrade::Alike => format!("{} **", measured(finding)),
@@ -174,7 +174,8 @@ fn graded(metric: &ClaimMetric, published: f64, results: &[ReportRun]) -> String
     measured.map_or(ClaimGrade::Untried, |e| grade::of_figure(metric, published, &e)).label().to_owned()
 }
 
-/// What the paper prints beside what is measured, on each workload that stands for the paper's.
+/// Returns rows that put the paper's printed values beside the measured ones, for each workload that stands
+/// for the paper's.
 pub(crate) fn values(reproduction: &PaperReproduction) -> Vec<[String; 8]> {
     let paper = reproduction.paper;
     let mut rows = Vec::new();
@@ -233,7 +234,7 @@ fn figures(out: &mut String, reproduction: &PaperReproduction, workload: usize, 
     table(out, &header, &rows);
 }
 
-/// What others were counted to do on a workload, beside a variant.
+/// Lists the published counts of other implementations for a workload and a variant.
 fn counted<'a>(paper: &'a PaperFile, workload: usize, variant: &'a str) -> impl Iterator<Item = &'a CountedPeer> {
     let workload = &paper.workload[workload];
     paper.counted.iter().filter(move |counted| counted.at == variant && workload.stands_for.contains(&counted.workload))

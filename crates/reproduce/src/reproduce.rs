@@ -27,7 +27,7 @@ use crate::watch::{PaperWatch, RunInfo};
 
 /// Bytes that the devices of a run share.
 const MEMORY: u64 = 4 << 30;
-/// What became of a claim on a workload, or on several of a kind.
+/// Holds the outcome of a claim on a workload, or on several of a kind.
 #[derive(Clone, Debug)]
 pub struct ClaimFinding<'a> {
     /// The claim.
@@ -37,7 +37,7 @@ pub struct ClaimFinding<'a> {
     pub at: &'a str,
     /// The workloads it was tried on, one for each that the claim names.
     pub on: Vec<&'a WorkloadEntry>,
-    /// Whether they are here.
+    /// Is true if all of these workloads are here.
     pub run: bool,
     /// Improvement in percent (hit ratios: in points) for each buffer size in bytes, workload and pair of policies of which one evicts
     /// anything; or, where the claim is about their mean or the best, that alone.
@@ -117,18 +117,18 @@ impl WorkloadResults {
         (policies.into_iter().collect(), caches.into_iter().collect())
     }
 
-    /// Whether nothing was run.
+    /// Is true if nothing was run.
     pub fn is_empty(&self) -> bool {
         self.by_run.is_empty()
     }
 }
 
-/// What became of an example.
+/// Holds the outcome of an example.
 #[derive(Clone, Debug)]
 pub struct ExampleFinding<'a> {
     /// The example.
     pub example: &'a WorkedExample,
-    /// What the last write evicted.
+    /// Lists the pages that the last write evicted.
     pub evicted: Vec<u32>,
 }
 
@@ -146,7 +146,7 @@ pub struct PaperReproduction<'a> {
     pub examples: Vec<ExampleFinding<'a>>,
     /// The results of each workload, in the paper's order.
     pub results: Vec<WorkloadResults>,
-    /// Whether it was a quick look.
+    /// Is true for a quick look.
     pub quick: bool,
 }
 
@@ -165,20 +165,20 @@ impl<'a> PaperReproduction<'a> {
     }
 }
 
-/// How a paper is reproduced.
+/// Says how a paper is reproduced.
 #[derive(Clone, Copy)]
 pub struct ReproduceOptions<'a> {
-    /// Where traces are looked for by name, in order.
+    /// Lists the folders searched for traces by name, in order.
     pub folders: &'a [PathBuf],
-    /// What was recognised, which is taken before that.
+    /// Holds the recognised traces, which take precedence over the folders.
     pub found: Option<&'a FoundTraces>,
     /// With two seeds, and an eighth of lengths and warm-ups.
     pub quick: bool,
     /// Results of single runs from before, and where those of this time are kept.
     pub kept: Option<&'a ResultCache>,
-    /// Who carries runs out, unless they are simulated here.
+    /// Carries out the runs elsewhere; without it they are simulated here.
     pub on: Option<&'a dyn RemoteRunner>,
-    /// Who hears of it.
+    /// Receives progress and notes.
     pub watch: &'a dyn PaperWatch,
 }
 

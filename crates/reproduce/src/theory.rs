@@ -1,5 +1,4 @@
-//! What theory says a simulator must show: formulas of others, computed from nothing that the
-//! simulator knows.
+//! Checks the simulator against theory: formulas of others, which use no result of the simulator.
 
 /// Write amplification of greedy cleaning under uniform random single-page writes, in the limit of
 /// many blocks: the fixed point of the mean-field model of B. Van Houdt, "A mean field model for a

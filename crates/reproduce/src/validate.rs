@@ -17,13 +17,13 @@ use crate::run::{EvidenceError, PAGE, StepListener, pair, percent, run, run_synt
 use crate::skew::{SkewEffort, skew};
 use crate::theory::{greedy_write_amplification, greedy_write_amplification_of_large_blocks, md1_wait};
 
-/// How much is simulated.
+/// Sets the size of the validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValidationEffort {
     /// Erase blocks of the device whose write amplification is measured.
     pub blocks: u32,
-    /// How many times that device is overwritten while it is measured; as many times it is aged
-    /// before.
+    /// Sets how many times the device is overwritten while it is measured. The device is aged by as many
+    /// overwrites before.
     pub overwrites: u64,
     /// Independent runs per figure.
     pub seeds: u64,
@@ -36,12 +36,12 @@ pub struct ValidationEffort {
 }
 
 impl ValidationEffort {
-    /// What docs/validation.md shows.
+    /// Sets the effort of docs/validation.md.
     pub const FULL: Self =
         Self { blocks: 4096, overwrites: 10, seeds: 5, skew_seeds: 3, queue_requests: 1_000_000, queue_seeds: 20 };
 }
 
-/// What was found.
+/// Holds the result of a validation.
 pub struct ValidationReport {
     /// As Markdown.
     pub markdown: String,

@@ -1,4 +1,4 @@
-//! Who hears of what is run: progress for people, and what they should know.
+//! Passes on progress and notes of the runs.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ pub struct RunInfo<'a> {
     pub workload: &'a str,
     /// The file that it is read from, unless it is made up.
     pub file: Option<&'a Path>,
-    /// How many simulations it is, which its time goes by.
+    /// Counts the simulations of the run; estimates of the time left weigh runs by it.
     pub weight: u64,
 }
 
@@ -24,7 +24,7 @@ pub trait PaperWatch: Sync {
     /// A run has ended, or was known from before.
     fn ends(&self, _run: &RunInfo<'_>, _known: bool) {}
 
-    /// What should be known: an entry that cannot be used.
+    /// Reports an entry that cannot be used.
     fn note(&self, _text: &str) {}
 }
 

@@ -1,4 +1,5 @@
-//! What is known of the traces that papers used: a file like `scenarios/traces.toml`, which is built in.
+//! Describes the traces that papers used. A file such as `scenarios/traces.toml`, which is built in, holds
+//! the descriptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

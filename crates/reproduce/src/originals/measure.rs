@@ -1,4 +1,4 @@
-//! What is measured of a file, in one pass whose memory the pages touched bound, not the requests.
+//! Measures a file in one pass. The number of touched pages bounds its memory, not the number of requests.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What papers need of what was found.
+//! Matches the traces that papers need with the traces that were found.
 
 use crate::paper::{PaperFile, WorkloadProvenance};
 

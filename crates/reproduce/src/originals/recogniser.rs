@@ -1,4 +1,4 @@
-//! What one file is.
+//! Recognises the trace in one file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What lies in a folder.
+//! Searches folders for traces.
 
 use std::collections::BTreeSet;
 use std::fs;

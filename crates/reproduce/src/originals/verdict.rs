@@ -1,4 +1,4 @@
-//! What a file is found to be.
+//! Holds the verdict on a file, and the checks behind it.
 
 use std::fmt;
 

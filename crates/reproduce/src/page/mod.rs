@@ -1,5 +1,5 @@
-//! What papers claim beside what is measured, on one page: how many claims hold, each claim as a
-//! strip, why the others do not, and figures drawn like the papers' own.
+//! Writes the page that compares papers' claims with the measured results: how many claims hold, each claim
+//! as a strip, reasons for the others, and figures drawn like the papers' own.
 
 mod claims;
 mod data;
@@ -133,7 +133,7 @@ impl PaperPages {
             writeln!(self.contents, "<li><a href=\"#{name}\"><strong>{name}</strong></a>: {}</li>", links.join(", "));
     }
 
-    /// What became of the claims of all papers, in a few big numbers.
+    /// Writes the cards that count the claims of all papers by grade.
     fn cards(&self) -> String {
         let counts = &self.grades;
         let share = |part: usize, whole: usize| 100 * part / whole.max(1);

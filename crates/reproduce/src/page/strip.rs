@@ -10,11 +10,11 @@ use crate::reproduce::ClaimFinding;
 /// Width and height of a strip, in CSS pixels.
 const WIDTH: f64 = 260.0;
 const HEIGHT: f64 = 22.0;
-/// What is kept free at both ends.
+/// Sets the margin at both ends, in CSS pixels.
 const MARGIN: f64 = 10.0;
 /// Percent up to which the scale is all but linear; beyond, it is logarithmic.
 const LINEAR: f64 = 5.0;
-/// Where the scale may be marked.
+/// Lists the candidate marks of the scale, in percent.
 const MARKS: [f64; 9] = [-1000.0, -100.0, -30.0, -10.0, 0.0, 10.0, 30.0, 100.0, 1000.0];
 
 /// The scale of a paper's strips.

@@ -21,13 +21,14 @@ use crate::several::{OneOrMany, bytes};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PaperFile {
-    /// Its short name, as in `destage reproduce NAME`.
+    /// Names the paper, as in `destage reproduce NAME`.
     pub name: String,
     /// Title, authors and venue.
     pub title: String,
-    /// What was run and how it is compared, as Markdown.
+    /// Describes the paper's runs and how this evaluation compares them, as Markdown.
     pub about: String,
-    /// What holds and what does not, and why, as Markdown, with results in [braces](crate::placeholders).
+    /// Summarises which claims hold, which do not and why, as Markdown, with results in
+    /// [braces](crate::placeholders).
     pub verdict: String,
     /// Seeds of each stochastic workload.
     pub seeds: u64,
@@ -38,7 +39,7 @@ pub struct PaperFile {
     /// Buffer sizes that are run for the figures, beside those of the claims.
     #[serde(default)]
     pub caches: Vec<String>,
-    /// What the figures show of every policy and size.
+    /// Lists the metrics that the tables show for every policy and size.
     #[serde(default = "default_figures")]
     pub figures: Vec<&'static ClaimMetric>,
     /// Other settings under which some runs are made.
@@ -52,7 +53,7 @@ pub struct PaperFile {
     /// Figures that the paper prints, to stand beside ours.
     #[serde(default)]
     pub value: Vec<PrintedValue>,
-    /// What others were counted to do, to stand beside ours.
+    /// Lists published counts of other implementations, shown beside ours.
     #[serde(default)]
     pub counted: Vec<CountedPeer>,
     /// Worked examples.
@@ -82,7 +83,7 @@ pub struct ClaimReason {
     pub text: String,
 }
 
-/// What a workload is.
+/// Says how a workload relates to the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadProvenance {
@@ -120,9 +121,9 @@ impl WorkloadProvenance {
 pub struct WorkloadEntry {
     /// As it is shown.
     pub name: String,
-    /// What it is.
+    /// Says how the workload relates to the paper's.
     pub provenance: WorkloadProvenance,
-    /// Which of the paper's workloads it is or stands for: the `workload` of claims.
+    /// Names the paper's workloads that this one is or stands for: the `workload` of claims.
     pub stands_for: Vec<String>,
     /// A synthetic workload by name, run with several seeds; or else `files`.
     pub synthetic: Option<String>,
@@ -145,9 +146,9 @@ pub struct WorkloadEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PaperVariant {
-    /// Its name, as claims give it.
+    /// Names the variant, as claims give it.
     pub name: String,
-    /// What differs: keys of `destage sim`.
+    /// Lists the keys of `destage sim` that differ from the paper's settings.
     #[serde(default)]
     pub settings: BTreeMap<String, toml::Value>,
     /// Keys of a synthetic workload that differ.
@@ -165,8 +166,8 @@ fn default_figures() -> Vec<&'static ClaimMetric> {
     ["evictions", "throughput"].into_iter().filter_map(ClaimMetric::named).collect()
 }
 
-/// What becomes of the improvements at several buffer sizes (and on several workloads, of several
-/// pairs of policies).
+/// Selects how a claim combines the improvements at several buffer sizes (and on several workloads, or of
+/// several pairs of policies).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimOver {
@@ -185,14 +186,14 @@ pub enum ClaimOver {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PaperClaim {
-    /// Its number.
+    /// Identifies the claim.
     pub id: String,
-    /// Where the paper makes it.
+    /// Says where the paper makes the claim.
     #[serde(rename = "where")]
     pub place: String,
     /// The paper's workload, or several.
     pub workload: OneOrMany,
-    /// What is compared.
+    /// Names the compared metric.
     pub metric: &'static ClaimMetric,
     /// The policy that the claim is about, or several.
     pub new: OneOrMany,
@@ -246,9 +247,9 @@ pub struct PaperClaim {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PrintedValue {
-    /// Their number.
+    /// Identifies the values.
     pub id: String,
-    /// Where the paper prints them.
+    /// Says where the paper prints the values.
     #[serde(rename = "where")]
     pub place: String,
     /// The paper's workload.
@@ -260,9 +261,9 @@ pub struct PrintedValue {
     pub at: String,
     /// The buffer size.
     pub cache: String,
-    /// What is measured.
+    /// Names the measured metrics.
     pub metrics: Vec<&'static ClaimMetric>,
-    /// What the paper prints of it, in the unit of its column.
+    /// Lists the printed value of each metric, in the unit of the metric's column.
     pub published: Vec<f64>,
 }
 
@@ -270,12 +271,12 @@ pub struct PrintedValue {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WorkedExample {
-    /// Its number.
+    /// Identifies the example.
     pub id: String,
-    /// Where the paper shows it.
+    /// Says where the paper shows the example.
     #[serde(rename = "where")]
     pub place: String,
-    /// What it says.
+    /// Describes the example.
     pub about: String,
     /// The policy.
     pub policy: String,
@@ -285,7 +286,7 @@ pub struct WorkedExample {
     pub pages_per_block: u32,
     /// The pages written, in order.
     pub writes: Vec<u32>,
-    /// What the last write evicts.
+    /// Lists the pages that the last write evicts.
     pub evicts: Vec<u32>,
 }
 
@@ -307,7 +308,7 @@ pub fn built_in() -> impl Iterator<Item = &'static str> {
 }
 
 impl WorkloadEntry {
-    /// Where its trace may lie, in the order in which it is looked for.
+    /// Lists the possible paths of the workload's trace, in the order of the search.
     pub fn candidates<'a>(&'a self, folders: &'a [PathBuf]) -> impl Iterator<Item = PathBuf> + 'a {
         folders.iter().flat_map(|folder| self.files.iter().map(|file| folder.join(file)))
     }
@@ -381,7 +382,7 @@ impl PaperClaim {
         !self.sign_only && self.sign() != 0
     }
 
-    /// Its buffer sizes in bytes under a variant: of `new` and of `than`.
+    /// Returns the claim's pairs of buffer sizes in bytes under a variant: of `new` and of `than`.
     pub fn cache_bytes(&self, at: &str) -> impl Iterator<Item = (u64, u64)> {
         let all = if at == self.at { None } else { self.also_caches.as_ref() };
         let new = all.unwrap_or(&self.caches);

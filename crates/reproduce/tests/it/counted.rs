@@ -1,4 +1,4 @@
-//! What others were counted to do, beside what is measured.
+//! Tests that published counts of other implementations stand beside the measured figures.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! What was interrupted goes on, with the same bytes as in one go; and a quick look says that it is one.
+//! Tests that an interrupted evaluation goes on and writes the same bytes as in one go, and that a quick look
+//! says that it is one.
 
 use std::fs;
 use std::path::PathBuf;
