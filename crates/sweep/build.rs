@@ -1,5 +1,6 @@
-//! What the results of this program depend on: the sources of all crates that decide about them, and the versions of what
-//! they use. The command line and the Python package, built from the same sources, have the same.
+//! Hashes everything that the results of this program depend on: the sources of all crates that decide about
+//! results, and the versions of their dependencies. The command line and the Python package, built from the
+//! same sources, get the same hash.
 
 use std::fs;
 use std::path::{Path, PathBuf};

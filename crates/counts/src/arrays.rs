@@ -136,7 +136,7 @@ pub fn hit(name: &str) -> Work {
 /// A closed loop of requests of a page, 32 outstanding.
 struct Loop {
     executor: VirtualExecutor<Box<dyn ServedTier>>,
-    /// What is asked next, and where.
+    /// Returns the next request and its offset in bytes.
     next: Box<dyn FnMut() -> (HostOp, u64)>,
     submitted: u64,
 }

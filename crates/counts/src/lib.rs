@@ -19,5 +19,6 @@ pub use deltas::delta;
 pub use experiments::{all_collecting, collecting, log_blocks, modern, pipeline};
 pub use traces::{read, stat};
 
-/// What is counted: it does its work and returns something that depends on all of it.
+/// Runs a workload whose instructions are counted. The returned value depends on all of its work, so that
+/// none is optimised away.
 pub type Work = Box<dyn FnMut() -> u64>;

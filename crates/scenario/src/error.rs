@@ -1,4 +1,4 @@
-//! What is wrong with a setting or a scenario file.
+//! Defines the error of settings and scenario files.
 
 use std::fmt;
 

@@ -5,14 +5,14 @@ use destage_sim::buffer::DeviceConfig;
 /// Describes a setting in the help, and says to which simulations it applies.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingKey {
-    /// Its name: `--NAME`, and in a scenario file a key (`ssd.planes` is `planes` in the table
+    /// Names the setting: `--NAME`, and in a scenario file a key (`ssd.planes` is `planes` in the table
     /// `[ssd]`).
     pub name: &'static str,
     /// Placeholder of its value in the help.
     pub value: &'static str,
     /// The value where none is given; empty where there is none.
     pub default: &'static str,
-    /// Which simulations look at it.
+    /// Names the simulations that read the setting.
     pub applies_to: AppliesTo,
     /// Help text.
     pub help: &'static str,
@@ -41,7 +41,7 @@ impl SettingKey {
     }
 }
 
-/// Which simulations look at a setting.
+/// Names the simulations that read a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppliesTo {
     /// All.

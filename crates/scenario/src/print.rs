@@ -120,7 +120,7 @@ fn value(key: &SettingKey, values: &[String]) -> String {
     }
 }
 
-/// Whether it is a whole number that TOML gives back as it is written.
+/// Is true for a whole number that TOML gives back exactly as written.
 fn is_number(text: &str) -> bool {
     text.parse::<i64>().is_ok_and(|number| number.to_string() == text)
 }

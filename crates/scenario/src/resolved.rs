@@ -14,7 +14,7 @@ use crate::sim::{self, SimulatedRequests};
 use crate::simulation::{self, CountError, SizesError};
 use crate::{ScenarioError, ScenarioSettings, workload};
 
-/// What was found in passes over traces, so that many scenarios over one trace need each of them once.
+/// Holds the findings of passes over traces, so that many scenarios over one trace share each pass.
 #[derive(Debug, Default)]
 pub struct TraceLooks {
     counts: HashMap<String, u64>,

@@ -14,7 +14,7 @@ use crate::{ScenarioError, SettingKey, ValueCount, path_text};
 /// Bytes of a scenario file at most; a hand-written one has a few thousand.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Where a value comes from, for error messages.
+/// Says where a value comes from, for error messages.
 #[derive(Clone, Debug)]
 enum ValueOrigin {
     Default,
@@ -173,7 +173,8 @@ impl ScenarioSettings {
         self.given.get(key.name).map(|given| given.values.as_slice())
     }
 
-    /// What was given, in the order of names; given again as flags it is the same.
+    /// Lists the given values in the order of their keys' names. Given again as flags, they describe the same
+    /// settings.
     pub fn given(&self) -> impl Iterator<Item = (&'static SettingKey, &[String])> {
         self.given.iter().map(|(name, given)| (self.known(name), given.values.as_slice()))
     }

@@ -1,4 +1,4 @@
-//! Which of the two kinds of experiment settings describe.
+//! Distinguishes the two kinds of experiments that settings describe.
 
 use destage_sim::array::ArrayExperiment;
 use destage_sim::buffer::BufferExperiment;
@@ -10,7 +10,7 @@ use crate::keys::array::ARRAY;
 use crate::sim::SimulatedRequests;
 use crate::{ScenarioError, ScenarioSettings, array, sim};
 
-/// What the settings describe.
+/// Holds the experiment that settings describe.
 #[derive(Clone, Debug)]
 pub enum DescribedSimulation {
     /// Buffers inside an SSD.
@@ -44,7 +44,7 @@ impl DescribedSimulation {
         }
     }
 
-    /// What takes part in it.
+    /// Returns the scope of the experiment: the accesses that take part in it.
     pub fn scope(&self) -> CurveScope {
         match self {
             Self::Buffers(experiment) => CurveScope::from(&**experiment),

@@ -12,7 +12,7 @@ const MOST_OF_RANGE: u32 = 1000;
 /// `auto` takes these multiples of the knee, in quarters of it.
 const AUTO_QUARTERS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// What stands for one size or several.
+/// Describes one cache size or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheSize {
     /// One size.
@@ -94,12 +94,12 @@ impl RelativeSize {
     }
 }
 
-/// Where the trace is not looked at first.
+/// Holds the error for sizes that depend on the trace, where no pass over the trace comes first.
 const UNKNOWN: &str =
     "shares of the footprint and auto have no meaning here, since the trace is not looked at first: give sizes";
 
 impl CacheSize {
-    /// Whether it depends on what the trace touches.
+    /// Is true if the size depends on what the trace touches.
     pub fn needs_trace(self) -> bool {
         match self {
             Self::One(size) => size.needs_trace(),
@@ -179,7 +179,8 @@ pub fn chosen(asked: &[CacheSize], page: u64, found: Option<&PassFindings>) -> R
     Ok(all)
 }
 
-/// What results say of sizes that were chosen for `asked`; nothing if each was given as it is.
+/// Returns the part of a result that says how sizes were chosen for `asked`, or none if each was given in
+/// bytes.
 pub(crate) fn result(
     asked: &str,
     sizes: &[CacheSize],

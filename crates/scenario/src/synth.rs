@@ -133,7 +133,7 @@ declare_settings! {
 /// The settings of `destage trace synth`.
 pub const SYNTH: &[SettingKey] = &joined::<{ count(&[STREAM, TRACE]) }>(&[STREAM, TRACE]);
 
-/// What the key `workload-set` does.
+/// Holds the help of the key `workload-set`.
 pub(crate) const WORKLOAD_SET_HELP: &str =
     "Changes to the workload: length, seed, or part.N.KEY of part N from 0 (one part: KEY)";
 

@@ -112,7 +112,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("random", include_str!("../../../scenarios/workloads/random.toml")),
 ];
 
-/// What a workload stands for.
+/// Says whether a workload is a paper's own or stands in for a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkloadKind {
     /// A synthetic workload as its paper sets it.
@@ -160,7 +160,7 @@ pub fn built_in() -> impl Iterator<Item = NamedWorkload> {
     })
 }
 
-/// Whether this names a file rather than a built-in workload.
+/// Is true if the name is a file's rather than a built-in workload's.
 pub fn is_file(name: &str) -> bool {
     name.contains(['/', std::path::MAIN_SEPARATOR]) || Path::new(name).extension().is_some_and(|end| end == "toml")
 }
@@ -277,7 +277,7 @@ impl NamedWorkload {
         Ok(Self { name: name.to_owned(), kind, about, source, settings, parts, file: file.to_owned(), changes: vec![] })
     }
 
-    /// Its name, or its file as the user named it.
+    /// Returns the workload's name, or its file as the user named it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -287,17 +287,17 @@ impl NamedWorkload {
         is_file(&self.name).then_some(self.file.as_path())
     }
 
-    /// What it stands for.
+    /// Returns whether the workload is a paper's own or stands in for a trace.
     pub const fn kind(&self) -> WorkloadKind {
         self.kind
     }
 
-    /// What it is, in a line.
+    /// Returns the workload's description in a line.
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// Where it comes from, what is calibrated and what is assumed.
+    /// Returns the workload's source: what is calibrated and what is assumed.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -307,7 +307,7 @@ impl NamedWorkload {
         &self.changes
     }
 
-    /// How many parts it has.
+    /// Returns the number of parts.
     pub fn part_count(&self) -> usize {
         self.parts.len()
     }
@@ -359,7 +359,7 @@ impl NamedWorkload {
         changes.iter().try_for_each(|change| self.set(change))
     }
 
-    /// What its settings describe.
+    /// Returns the mix of streams that the settings describe.
     pub fn spec(&self) -> Result<MixSpec, ScenarioError> {
         let parts = self.parts.iter().map(|(_, part)| {
             let length = PART_LENGTH.optional(part)?.unwrap_or(SynthLength::Requests(u64::MAX));

@@ -1,9 +1,9 @@
-//! Which runs of a sweep do best over each trace.
+//! Collects the best runs of a sweep over each trace.
 
 use destage_report::{RankingObjective, ReportRun, RunJudge, TableCell};
 use serde::{Deserialize, Serialize};
 
-/// How many are named of each trace.
+/// Limits the number of runs named for each trace.
 const NAMED: usize = 3;
 
 /// A run that does well.
@@ -17,9 +17,9 @@ pub struct BestRun {
     pub cache_bytes: Option<u64>,
     /// Keys that vary, and what they are here.
     pub grid: Vec<(String, String)>,
-    /// What it is the best of, such as `mean response time`.
+    /// Names the objective that the run is best at, such as `mean response time`.
     pub objective: String,
-    /// How much of that it shows, in words with the unit.
+    /// Gives the run's value of the objective, in words with the unit.
     pub value: String,
 }
 

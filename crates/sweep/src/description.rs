@@ -1,4 +1,4 @@
-//! What a sweep file says.
+//! Reads a sweep file.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::traces::TraceName;
 /// Settings that say how something is carried out or shown, and that a sweep takes.
 const TAKEN: [&str; 4] = [THREADS.name(), MEMORY.name(), OBJECTIVE.name(), PROGRESS.name()];
 
-/// What a sweep file says: settings that all runs share, traces, and the grid.
+/// Holds a sweep file: settings that all runs share, traces, and the grid.
 #[derive(Debug)]
 pub struct SweepDescription {
     /// The file, from whose folder names in it begin.

@@ -8,7 +8,7 @@ use std::path::Path;
 #[error("{text}")]
 pub struct SweepError {
     pub(crate) text: String,
-    /// Whether it is the trace's, so that all runs over it have the same.
+    /// Is true if the trace causes the error, so that all runs over it share the error.
     pub(crate) of_trace: bool,
 }
 

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::SweepError;
 
-/// Whether a name stands for others.
+/// Is true if the name is a pattern with `*` or `?`.
 pub(crate) fn is_glob(name: &str) -> bool {
     name.contains(['*', '?'])
 }
@@ -44,7 +44,7 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, SweepError> {
     if found.is_empty() { Err(SweepError::file(pattern, "there is no such file")) } else { Ok(found) }
 }
 
-/// What is in a folder and has such a name.
+/// Lists the entries of a folder whose names match the pattern; the order is the file system's.
 fn matching(folder: &Path, pattern: &[u8]) -> Result<Vec<PathBuf>, SweepError> {
     let read = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     // A file where others have a folder has nothing in it.

@@ -16,7 +16,7 @@ pub(crate) struct GridAxis {
 /// A block of keys with values.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyGrid {
-    /// What all points have.
+    /// Holds the keys that are alike at all points, with their values.
     shared: Vec<(&'static str, Vec<String>)>,
     axes: Vec<GridAxis>,
 }
@@ -65,7 +65,7 @@ impl KeyGrid {
 }
 
 impl GridPoint<'_> {
-    /// What tells the point from others.
+    /// Returns the keys and values that tell the point from others.
     pub(crate) fn named(&self) -> Vec<(&'static str, String)> {
         let own = self.given.iter().filter(|(key, _)| !SHARED.contains(key));
         own.map(|(key, values)| (*key, values.join(","))).collect()

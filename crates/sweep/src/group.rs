@@ -17,7 +17,7 @@ use crate::{SweepError, program, traces};
 /// Runs over one trace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SweepGroup {
-    /// Which sources the program has that planned it.
+    /// Holds the hash of the sources of the program that planned the group.
     program: String,
     /// The trace; none where a workload is generated.
     trace: Option<GroupTrace>,
@@ -38,9 +38,9 @@ pub struct GroupTrace {
 pub(crate) struct GroupMember {
     /// The settings, in which nothing depends on what the trace holds.
     pub(crate) settings: Vec<(String, Vec<String>)>,
-    /// What the trace is called.
+    /// Names the trace in results.
     pub(crate) trace: String,
-    /// Which of the trace's requests, if these are not all that the settings say.
+    /// Selects the requests of the trace, where that is fewer than the settings say.
     pub(crate) of: TracePart,
     /// Of keys that vary, what they are here.
     pub(crate) point: Vec<(String, Option<String>)>,
@@ -50,25 +50,25 @@ pub(crate) struct GroupMember {
 /// A run of an experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct MemberRun {
-    /// Which in the order of results.
+    /// Counts the run's place in the order of results.
     pub(crate) number: usize,
     pub(crate) key: String,
-    /// What tells it from the others, for people.
+    /// Names the run for people, so that it differs from the others.
     pub(crate) name: String,
 }
 
 /// A run that has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedRun {
-    /// Its key.
+    /// Holds the run's key.
     pub key: String,
-    /// Which it is.
+    /// Names the run for people.
     pub run: String,
     /// Why it has none.
     pub error: String,
 }
 
-/// What became of a group.
+/// Holds the outcome of a group.
 #[derive(Clone, Debug, Default)]
 pub struct GroupOutcome {
     /// Rows of runs, as columns.
@@ -95,12 +95,12 @@ impl SweepGroup {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Its trace.
+    /// Returns the trace, or none for a generated workload.
     pub fn trace(&self) -> Option<&GroupTrace> {
         self.trace.as_ref()
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.members.iter().map(|member| member.runs.len()).sum()
     }
@@ -183,7 +183,7 @@ fn settings(member: &GroupMember, file: Option<&Path>) -> Result<ScenarioSetting
     Ok(settings)
 }
 
-/// What became of runs of an experiment, by their numbers.
+/// Holds the results and errors of an experiment's runs, by the runs' numbers.
 pub(crate) struct EndedRuns {
     pub(crate) found: Vec<(usize, ReportRun)>,
     pub(crate) failed: Vec<(usize, SweepError)>,

@@ -27,7 +27,7 @@ struct HeldTrace {
 
 /// Those that are held, the one that was used last at the end.
 static HELD: Mutex<Vec<Arc<HeldTrace>>> = Mutex::new(Vec::new());
-/// What traces are like, by all that decides about it.
+/// Holds the characteristics of traces, by identity: everything that decides about a trace's requests.
 static LIKE: Mutex<Option<HashMap<String, TraceCharacteristics>>> = Mutex::new(None);
 
 /// Opens the requests, or takes those that are held under this name, which has to stand for all that decides about them.
@@ -55,7 +55,7 @@ pub(crate) fn open(requests: &SimulatedRequests, id: &str, pass: u32) -> Result<
     Ok(OpenedInput { source: Box::new(source), format: input.format })
 }
 
-/// What a trace is like, if it is known; `remember` is what is known now.
+/// Returns a trace's characteristics, if they are known; `remember` stores them first.
 pub(crate) fn like(id: &str, remember: Option<&TraceCharacteristics>) -> Option<TraceCharacteristics> {
     let mut all = LIKE.lock().unwrap_or_else(PoisonError::into_inner);
     let all = all.get_or_insert_default();
@@ -65,7 +65,7 @@ pub(crate) fn like(id: &str, remember: Option<&TraceCharacteristics>) -> Option<
     all.get(id).cloned()
 }
 
-/// What is gathered of a source that is read for the first time.
+/// Gathers the requests of a source that is read for the first time.
 struct FirstRead {
     /// None once there are too many.
     gathered: Option<Vec<Request>>,

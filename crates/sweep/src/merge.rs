@@ -89,7 +89,7 @@ pub(crate) fn merged(plan: &GroupPlan, store: &SweepStore) -> Result<(Vec<u8>, B
     Ok((file.finish().map_err(wrong)?, bests, rows.len()))
 }
 
-/// What a column holds that has this cell too.
+/// Returns the kind of column that holds this cell as well as the earlier ones.
 fn wider(kind: Option<ColumnKind>, cell: &TableCell) -> Option<ColumnKind> {
     let own = match cell {
         TableCell::Null => return kind,
@@ -105,7 +105,7 @@ fn wider(kind: Option<ColumnKind>, cell: &TableCell) -> Option<ColumnKind> {
     })
 }
 
-/// What the column of a key of the grid holds: numbers, if all its values are some.
+/// Returns the kind of column that holds a grid key's values: numbers, if all of them are numbers.
 fn of_point(plan: &GroupPlan, number: usize) -> ColumnKind {
     let values = || plan.members.iter().filter_map(|member| member.point[number].1.as_deref());
     if values().all(|value| value.parse::<u64>().is_ok_and(|number| number.to_string() == value)) {

@@ -16,7 +16,7 @@ use crate::prepared::{PreparedExperiment, TracePart};
 use crate::traces::TraceName;
 use crate::{SweepDescription, SweepError, traces};
 
-/// What is to be run.
+/// Holds all runs of a sweep and the settings that carry them out.
 #[derive(Debug)]
 pub(crate) struct GroupPlan {
     /// Experiments over traces, with all of their runs.
@@ -37,9 +37,9 @@ pub(crate) struct GroupPlan {
 /// A trace that is there.
 #[derive(Debug)]
 pub(crate) struct PlannedTrace {
-    /// Where it is here.
+    /// Holds the trace's path on this machine.
     pub(crate) file: Option<PathBuf>,
-    /// Where it is for all.
+    /// Describes the trace for whoever runs a group over it.
     pub(crate) shared: Option<GroupTrace>,
 }
 

@@ -1,5 +1,5 @@
-//! How many runs a group has: little enough that an end that comes too early takes little away and that all lanes end
-//! together, and enough that what a group costs by itself does not count.
+//! Chooses the number of runs in a group. Groups are small enough that a lost one costs little and that all
+//! lanes end together. They are large enough that a group's fixed cost does not count.
 
 /// Seconds that a group is to take.
 const AIM: f64 = 5.0;
@@ -10,7 +10,7 @@ const MOST: usize = 256;
 /// Runs of a group that is not the last, at least, however few are left.
 const LEAST: usize = 4;
 
-/// How many runs groups have.
+/// Adapts the number of runs in a group to the time that groups take.
 #[derive(Debug)]
 pub(crate) struct GroupSizes {
     runs: usize,

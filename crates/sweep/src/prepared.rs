@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{SweepError, held, program, traces};
 
-/// Which of a trace's requests an experiment is over, beside what its settings say.
+/// Selects the requests of a trace that an experiment is over, beside its settings.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TracePart {
     /// Only so many, from one on.
     pub(crate) part: Option<(u64, u64)>,
-    /// How many there are, where settings ask for a share of them.
+    /// Counts the trace's requests, where settings ask for a share of them.
     pub(crate) counted: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ impl TracePart {
     }
 }
 
-/// Whether results are to say what the trace is like.
+/// Says whether results include the trace's characteristics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceCounting {
     Yes,
@@ -45,7 +45,7 @@ pub(crate) enum TraceCounting {
 pub(crate) struct PreparedExperiment {
     pub(crate) requests: SimulatedRequests,
     simulation: DescribedSimulation,
-    /// What stands for the requests.
+    /// Identifies the content of the requests.
     content: String,
     identities: Vec<String>,
     files: Vec<(String, String)>,
@@ -95,7 +95,7 @@ impl PreparedExperiment {
         self.identities.iter().map(key).collect()
     }
 
-    /// What tells its runs apart, for people.
+    /// Returns a name for each run, for people.
     pub(crate) fn names(&self) -> Result<Vec<String>, SweepError> {
         match &self.simulation {
             DescribedSimulation::Buffers(experiment) => Ok(experiment.names()),

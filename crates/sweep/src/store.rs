@@ -17,7 +17,7 @@ use crate::SweepError;
 pub const PARTS: &str = "parts";
 /// The rows of the plan, in order.
 pub const RESULT: &str = "sweep.parquet";
-/// What the name of a part is between.
+/// Holds prefix and suffix of a part's file name.
 const NAME: (&str, &str) = ("part-", ".parquet");
 
 /// The folder of a sweep.
@@ -25,7 +25,7 @@ const NAME: (&str, &str) = ("part-", ".parquet");
 pub(crate) struct SweepStore {
     pub(crate) out: PathBuf,
     parts: ResultFolder,
-    /// Which part has the row of a key, and where in it.
+    /// Maps a key to its row: the number of the part, and of the row within the part.
     rows: HashMap<String, (usize, usize)>,
     files: Vec<PathBuf>,
     /// Locked as long as there is one; none where folders cannot be locked.
@@ -90,12 +90,12 @@ impl SweepStore {
         }
     }
 
-    /// Whether there is a row of this key.
+    /// Is true if some part has a row of this key.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.rows.contains_key(key)
     }
 
-    /// Where the row of a key is: which part, and where in it.
+    /// Returns the place of a key's row: the number of the part, and of the row within the part.
     pub(crate) fn place(&self, key: &str) -> Option<(usize, usize)> {
         self.rows.get(key).copied()
     }

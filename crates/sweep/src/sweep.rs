@@ -32,7 +32,7 @@ pub struct ParameterSweep {
     notes: Vec<String>,
 }
 
-/// What became of a sweep.
+/// Holds the outcome of a sweep.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SweepSummary {
     /// The rows, in the order of the plan: a file's name as settings have it.
@@ -86,7 +86,7 @@ impl ParameterSweep {
         Ok(Self { plan, store, left, runs, known, done: known, failed, portions, notes: notes.into_inner() })
     }
 
-    /// What should be known of the folder.
+    /// Returns notes about the folder for the user.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -96,12 +96,12 @@ impl ParameterSweep {
         self.runs
     }
 
-    /// How many of them were known from before.
+    /// Returns the number of distinct runs that were known from before.
     pub fn known(&self) -> usize {
         self.known
     }
 
-    /// How many of them are done, or have failed.
+    /// Returns the number of runs that are done or have failed, known ones included.
     pub fn done(&self) -> usize {
         self.done
     }
@@ -184,10 +184,10 @@ impl ParameterSweep {
     }
 }
 
-/// What became of a group, ready to be kept.
+/// Holds the outcome of a group, ready to be stored.
 #[derive(Clone, Debug, Default)]
 pub struct FinishedGroup {
-    /// How many rows there are.
+    /// Counts the rows.
     pub rows: usize,
     /// These as a Parquet file, unless there are none.
     pub part: Option<Vec<u8>>,

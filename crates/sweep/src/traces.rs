@@ -16,15 +16,15 @@ use crate::{SweepError, globs};
 /// A trace as it was named.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceName {
-    /// What rows call it.
+    /// Names the trace in rows.
     pub(crate) name: String,
-    /// Where it is; none if it has to be fetched.
+    /// Holds the trace's path; none if the trace has to be fetched.
     pub(crate) file: Option<PathBuf>,
-    /// How it is read.
+    /// Lists the settings for reading the trace.
     pub(crate) settings: Vec<(&'static str, String)>,
 }
 
-/// Whether a name is one that is fetched, such as `s3://bucket/trace.csv`.
+/// Is true for a URL, such as `s3://bucket/trace.csv`, which has to be fetched.
 pub fn is_url(name: &str) -> bool {
     let scheme = name.split_once("://").map_or("", |(scheme, _)| scheme);
     !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-:".contains(&byte))
@@ -64,13 +64,17 @@ impl TraceName {
     }
 }
 
-/// What a file was when it was read: where, how long, when it was changed.
+/// Identifies the state of a file when it was read: path, length in bytes, time of change in s and ns, inode.
 type SeenFile = (PathBuf, u64, i64, i64, u64);
 
 /// Hashes of files that this process has read whole.
 static HASHES: Mutex<Option<HashMap<SeenFile, Sha256Hash>>> = Mutex::new(None);
 
-/// What a file holds. Read once by a process, unless it has changed meanwhile.
+/// Returns the SHA-256 of a file in hexadecimal. A process reads a file once, unless it has changed
+/// meanwhile.
+///
+/// # Errors
+/// Fails if the file cannot be read, or is a pipe or a device.
 pub(crate) fn content(file: &Path) -> Result<String, SweepError> {
     let metadata = std::fs::metadata(file);
     let metadata = metadata.map_err(|error| SweepError::file(file, format_args!("cannot be read: {error}")))?;

@@ -78,7 +78,7 @@ pub fn whole(
     Ok(all)
 }
 
-/// What became of a group elsewhere.
+/// Holds the outcome of a group that was carried out elsewhere.
 type RemoteResult = Result<Vec<ReportRun>, SweepError>;
 
 /// Has another program carry out groups, many at a time; `ended` is told how many have. What they bring, in their order.

@@ -126,7 +126,7 @@ pub(crate) fn controller(text: &str) -> std::result::Result<HostCacheSpec, Strin
     })
 }
 
-/// Whether this is the name of a buffer.
+/// Is true if a buffer policy has this name.
 fn is_buffer(name: &str) -> bool {
     let spec = PolicySpec { name: name.to_owned(), given: Vec::new() };
     buffer::info(&buffer::canonical(spec).name).is_ok()

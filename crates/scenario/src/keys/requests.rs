@@ -19,7 +19,7 @@ use crate::{ScenarioError, ScenarioSettings, path_text, sizes};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
-/// Where the requests come from.
+/// Names the source of requests: a trace, a workload, or a source that is opened elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) enum RequestsOrigin {
     /// A trace: the file, or `-`, with format and leniency.
@@ -37,23 +37,23 @@ pub struct SimulatedRequests {
     window: TraceWindow,
     /// Of these only so many, from one on.
     part: Option<TraceWindow>,
-    /// How many times they come.
+    /// Counts how many times the requests are replayed.
     repeat: u32,
-    /// How many there are in one time, if they were counted.
+    /// Counts the requests of one replay, once they were counted.
     counted: Option<u64>,
     sizes: KnownSizes,
-    /// What can tell to read no further.
+    /// Stops reading early, if somebody asks for it.
     stop: Option<StopSignal>,
 }
 
-/// What is known of the sizes of caches that depend on the requests.
+/// Holds what the requests tell about cache sizes that depend on them.
 #[derive(Clone, Debug)]
 enum KnownSizes {
     /// Nothing.
     Unknown,
     /// Nothing yet.
     Later,
-    /// What they are taken from.
+    /// Takes sizes from these findings.
     Found(Arc<PassFindings>),
 }
 
@@ -97,10 +97,11 @@ impl SimulatedRequests {
         format!("{origin} {:?} {}{part}", self.window, self.repeat)
     }
 
-    /// Whether results of runs over them can be kept and taken in place of simulating them again.
+    /// Checks that results of runs over these requests can be kept and reused.
     ///
     /// # Errors
-    /// Why not, and what would be right.
+    /// Refuses a latency log, which only a simulation writes, and pipes, whose content cannot be compared
+    /// with an earlier run's. The error says what to give instead.
     pub fn check_resume(&self, settings: &ScenarioSettings) -> Result<()> {
         if LATENCY_LOG.is_given(settings) {
             return Err(ScenarioError::new(
@@ -124,7 +125,7 @@ impl SimulatedRequests {
         Self { stop: Some(stop), ..self }
     }
 
-    /// Whether they can be read more than once.
+    /// Is true if the requests can be read more than once, that is, no pipe is among their files.
     pub fn can_be_read_again(&self) -> bool {
         self.pipe().is_none()
     }
@@ -168,7 +169,7 @@ impl SimulatedRequests {
         self.part.and_then(|part| Some((part.skip, part.limit?)))
     }
 
-    /// How many times they come.
+    /// Returns how many times the requests are replayed.
     pub fn repeat(&self) -> u32 {
         self.repeat
     }
@@ -196,10 +197,10 @@ impl SimulatedRequests {
         }
     }
 
-    /// Whether the settings need to know how many there are.
+    /// Returns true if the settings need the number of requests: if a warm-up is a share of them.
     ///
     /// # Errors
-    /// Where that cannot be known.
+    /// Fails if the requests come from a pipe, since a count takes a pass of its own.
     pub(crate) fn needs_count(&self, settings: &ScenarioSettings) -> Result<bool> {
         let needs = matches!(WARMUP.get(settings)?, GivenWarmup::Share(_));
         match self.pipe() {
@@ -218,10 +219,10 @@ impl SimulatedRequests {
         Self { counted: Some(requests), ..self.clone() }
     }
 
-    /// Whether the sizes of caches that the settings ask for depend on what the requests touch.
+    /// Returns true if cache sizes in the settings depend on what the requests touch.
     ///
     /// # Errors
-    /// Where that cannot be known.
+    /// Fails if the requests come from a pipe, since the sizes take a pass of their own.
     pub(crate) fn needs_sizes(&self, settings: &ScenarioSettings) -> Result<bool> {
         let needs = CACHE.all(settings)?.iter().any(|size| size.needs_trace());
         match self.pipe() {
@@ -250,7 +251,7 @@ impl SimulatedRequests {
         Self { sizes: KnownSizes::Found(found), ..self.clone() }
     }
 
-    /// How many there are in one time, if they were counted.
+    /// Returns the number of requests of one replay, once they were counted.
     pub fn counted(&self) -> Option<u64> {
         self.counted
     }
@@ -272,10 +273,10 @@ impl SimulatedRequests {
         chosen.map(Some).map_err(|right| ScenarioError::new(format_args!("cache: {right}")))
     }
 
-    /// What results say of how sizes were chosen.
+    /// Returns the part of a result that says how sizes were chosen.
     ///
     /// # Errors
-    /// Where sizes are none, which building the experiment says too.
+    /// Fails if a size is none; building the experiment reports the same error.
     pub fn sizes_result(&self, settings: &ScenarioSettings, caches: &[u64]) -> Result<Option<SizesResult>> {
         let asked = CACHE.all_by(settings, parsed::<String>)?.join(",");
         Ok(sizes::result(&asked, &CACHE.all(settings)?, caches, self.found()))
@@ -297,12 +298,12 @@ impl SimulatedRequests {
         Ok(())
     }
 
-    /// How many are simulated at most.
+    /// Returns the largest number of requests to simulate, over all replays.
     pub(crate) fn limit(&self, settings: &ScenarioSettings) -> Result<Option<u64>> {
         Ok(LIMIT.optional(settings)?.map(|limit| limit.saturating_mul(self.repeat.into())))
     }
 
-    /// What can be read only once among the files that they are read from.
+    /// Returns the first of the files that can be read only once: the standard input or a pipe.
     pub(crate) fn pipe(&self) -> Option<PathBuf> {
         let RequestsOrigin::File { file, .. } = &self.origin else { return None };
         if file == Path::new("-") {
@@ -327,7 +328,7 @@ impl SimulatedRequests {
         }
     }
 
-    /// Whether the settings ask nothing of the requests that cannot be done with them.
+    /// Checks that the settings ask nothing of the requests that their source cannot do.
     pub(crate) fn check(&self, settings: &ScenarioSettings) -> Result<()> {
         match (&self.origin, READING.iter().find(|key| settings.is_given(key))) {
             (RequestsOrigin::Named(name), Some(key)) => {

@@ -20,9 +20,9 @@ use crate::{AppliesTo, RecordedPlace, ScenarioError, ScenarioSettings, SettingKe
 pub(crate) enum SsdSize {
     /// So many bytes at least.
     Bytes(u64),
-    /// What the trace touches.
+    /// Takes the size from what the trace touches.
     Fit,
-    /// What the preset and other settings say.
+    /// Takes the size from the preset and the other settings.
     Preset,
 }
 

@@ -1,9 +1,9 @@
-//! How near stand-ins come to real pieces in how writes come back to pages and blocks, and how they
-//! fill blocks.
+//! Compares stand-ins with real pieces of traces: how soon writes return to pages and blocks, and how much of
+//! blocks they fill.
 //!
-//! The figures of the pieces are kept as numbers, since not all pieces may be kept here; where a
-//! piece is at hand its figures are computed anew. If figures are meant to change, the test prints
-//! the new table for `docs/workloads.md`.
+//! The test holds the pieces' figures as numbers, since not all pieces may be distributed. It computes them
+//! anew where a piece is at hand. If the figures are meant to change, the test prints the new table for
+//! `docs/workloads.md`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,12 +18,11 @@ const DOCS: &str = include_str!("../../../../docs/workloads.md");
 /// Writes among the first 10,000 requests of the trace Financial1: the stand-in is looked at in
 /// pieces of as many.
 const PREFIX_WRITES: usize = 5923;
-/// How many such pieces.
+/// Counts the generated pieces.
 const PIECES: usize = 20;
 
-/// What is compared, in pages of 2 KiB and blocks of 128 KiB, and how it is got from the locality
-/// of the writes. LRU lists of `2^k` pages or blocks; lists of 4, 16 and 64 blocks are the first
-/// three of the fills.
+/// Reads a compared figure from the locality of the writes, in pages of 2 KiB and blocks of 128 KiB. Figures
+/// are of LRU lists of `2^k` pages or blocks; lists of 4, 16 and 64 blocks are the first three of the fills.
 type Of = fn(&LocalitySummary) -> f64;
 const FIGURES: [(&str, Of); 15] = [
     ("% of page writes in a list of 8 pages", |s| s.pages.hit_percent(3)),
@@ -167,7 +166,7 @@ fn stand_ins_have_the_locality_of_real_pieces() {
     assert!(wrong.is_empty() && DOCS.contains(&table), "{wrong}the table in docs/workloads.md would now be:\n{table}");
 }
 
-/// Where a file is, if it is there.
+/// Returns the path of a file, if it is there.
 fn find(file: &str) -> Option<PathBuf> {
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path = match file.strip_prefix("shared/") {

@@ -1,4 +1,4 @@
-//! Which settings belong to which model of an SSD, and how they become a drive.
+//! Tests which settings belong to which model of an SSD, and how they become a drive.
 
 use std::fs;
 

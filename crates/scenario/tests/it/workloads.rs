@@ -92,7 +92,7 @@ struct Figure {
     what: &'static str,
     /// As published.
     paper: f64,
-    /// How far off the generated one may be, in percent of the published one.
+    /// Limits the deviation of the generated figure, in percent of the published one.
     within_percent: f64,
     of: fn(&TraceSummary) -> f64,
     /// Digits after the point.
@@ -168,7 +168,7 @@ fn overwrites(percent: f64) -> Figure {
     })
 }
 
-/// What is published about each workload, and where.
+/// Lists the published figures of each workload, and their source.
 fn published() -> Vec<(&'static str, &'static str, Vec<Figure>)> {
     let financial1 = [kdd([993., 331., 966.], [1339., 5628.]), cawr(76.84, 0.0082, [86.58, 10.63, 2.76])].concat_all();
     let financial2 = [kdd([405., 271., 212.], [3562., 917.]), cawr(17.66, 0.0110, [87.82, 10.11, 1.88])].concat_all();
