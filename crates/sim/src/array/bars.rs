@@ -1,5 +1,5 @@
-//! When which device collects, for a picture: of many collections those consecutive ones that came closest
-//! together, so that memory does not grow with the run.
+//! Collects the times at which devices collect, for a picture. Of many collections the consecutive ones that
+//! lie closest together remain, so that memory does not grow with the run.
 
 use destage_plan::{Dev, Nanos};
 
@@ -60,7 +60,7 @@ impl CollectionBars {
         }
     }
 
-    /// What is kept, and how many there were in all.
+    /// Returns the retained collections, and the number of all.
     pub(super) fn result(self) -> (Vec<CollectionBar>, u64) {
         (if self.best.is_empty() { self.chunk } else { self.best }, self.all)
     }

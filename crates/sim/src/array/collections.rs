@@ -1,4 +1,4 @@
-//! What SSDs say of their collections: when each begins and ends, and that one will come soon.
+//! Queues the notices of SSDs about their collections: that one begins, ends, or is near.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use destage_plan::{Element, Nanos};
 
 use crate::ssd::ElementCollection;
 
-/// What a device says.
+/// Lists the notices of a device about its collections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CollectionNotice {
     /// An element ends a collection of so many blocks.
@@ -18,7 +18,7 @@ pub(super) enum CollectionNotice {
     Near,
 }
 
-/// What a device will say, in order of time.
+/// Holds the notices that a device will give, in order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceAnnouncements {
     /// Time, order, what.
@@ -40,7 +40,7 @@ impl DeviceAnnouncements {
         self.warn_at = Some(blocks);
     }
 
-    /// Whether they do.
+    /// Is true if elements warn.
     pub(super) const fn warns(&self) -> bool {
         self.warn_at.is_some()
     }
@@ -70,7 +70,7 @@ impl DeviceAnnouncements {
         }
     }
 
-    /// When the next is due.
+    /// Returns the time of the next notice.
     #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
         self.due.peek().map(|due| due.0.0)

@@ -1,5 +1,5 @@
-//! What little an executor without bytes must know of contents: how long deltas are, and the bytes
-//! that controllers write and read themselves.
+//! Holds the contents that an executor without bytes needs: the lengths of deltas, and the bytes that
+//! controllers write and read themselves.
 
 use destage_plan::{Controller, Dev, Engine, Issue, Step};
 use foldhash::fast::FixedState;
@@ -13,7 +13,7 @@ pub type DeltaLengths = Box<dyn FnMut(u64, u32) -> u32 + Send>;
 #[derive(Default)]
 pub(super) struct DeltaDraws {
     pub(super) lengths: Option<DeltaLengths>,
-    /// How often a page was encoded.
+    /// Counts how often each page was encoded.
     versions: HashMap<u64, u32, FixedState>,
 }
 

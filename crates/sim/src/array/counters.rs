@@ -87,7 +87,7 @@ macro_rules! counters {
                 0 $(+ self.$field)+
             }
 
-            /// What came since `earlier`.
+            /// Returns the counts since `earlier`.
             #[must_use]
             pub const fn since(&self, earlier: &Self) -> Self {
                 Self { $($field: self.$field - earlier.$field),+ }

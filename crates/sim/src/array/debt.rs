@@ -102,7 +102,8 @@ impl StaleRowDebt {
         self.since = now;
     }
 
-    /// What it was from `start` to `end`, up to which it is counted, while so many rows were left behind.
+    /// Returns the parity debt from `start` to `end`, up to which it is counted. `rows_left` counts how often
+    /// a row's parity became stale.
     pub(super) fn result(&self, start: Nanos, end: Nanos, rows_left: u64) -> ParityDebt {
         let (time, width) = (end.since(start).0, self.series.width().0);
         let mean = |row_time: u128, time: u64| (time > 0).then(|| row_time as f64 / time as f64);

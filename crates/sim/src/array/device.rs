@@ -15,7 +15,7 @@ use crate::disk::{DiskCommand, DiskOp, SimulatedDisk};
 use crate::input::QueuePlaces;
 use crate::ssd::{Ssd, SsdShape, StartState};
 
-/// What is asked of a device.
+/// Lists the operations of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceOp {
     /// Reads pages.
@@ -51,7 +51,7 @@ struct ElementSsd {
     ssd: Ssd,
     due: BinaryHeap<Reverse<DueCompletion>>,
     submitted: u64,
-    /// What the SSD takes at a time, if that is not everything.
+    /// Limits the commands that the SSD has at a time; none means no limit.
     places: Option<QueuePlaces>,
     /// Time in service of commands that were submitted, and of those that completed.
     charged: Nanos,
@@ -60,9 +60,9 @@ struct ElementSsd {
     collections: u64,
     /// The latest completion of all.
     latest: Nanos,
-    /// How long the command that completed last waited for collections.
+    /// Holds the time for which the latest completed command waited for collections.
     waited: Nanos,
-    /// What it will say of its collections.
+    /// Holds the notices that the device will give about its collections.
     announcements: DeviceAnnouncements,
 }
 
@@ -75,7 +75,7 @@ struct DueCompletion {
     tag: u32,
     /// The time that the command took in service.
     service: Nanos,
-    /// How long it waited for collections.
+    /// Holds the time for which the command waited for collections.
     waited: Nanos,
 }
 
@@ -95,9 +95,9 @@ struct FixedDevice {
 pub struct VirtualDevice {
     model: DeviceModel,
     cache: Option<Box<DriveCache>>,
-    /// What the cache asks the model for.
+    /// Holds the commands that the cache sends to the model.
     to_medium: Vec<ToMedium>,
-    /// How long the command that completed last waited for collections.
+    /// Holds the time for which the latest completed command waited for collections.
     waited: Nanos,
 }
 
@@ -114,7 +114,7 @@ enum DeviceModel {
 }
 
 counters! {
-    /// What a disk did.
+    /// Counts the work of a disk.
     pub struct DiskWork or null as DiskResult {
         seeks ["1"] "moves of the arm to another cylinder; null if it is not a disk",
         seek_time ["ns"] "time of these moves; null if it is not a disk",
@@ -124,7 +124,7 @@ counters! {
 }
 
 counters! {
-    /// What an SSD did.
+    /// Counts the work of an SSD.
     pub struct FlashWork or null as FlashResult {
         flash_writes ["1"] "pages programmed, for whatever reason; null if it is not an SSD",
         erases ["1"] "blocks erased; null if it is not an SSD",
@@ -139,14 +139,14 @@ counters! {
     }
 }
 
-/// What the model of a device counted, as far as the model tells.
+/// Counts the work of a device, as far as its model tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelCounts {
     /// Time in service of commands that completed, summed over the parts that work in parallel.
     pub busy: Nanos,
-    /// What it did if it is a disk.
+    /// Counts the work of a disk; zero for other devices.
     pub disk: DiskWork,
-    /// What it did if it is an SSD.
+    /// Counts the work of an SSD; zero for other devices.
     pub flash: FlashWork,
     /// What it did by stream, if it keeps streams apart.
     pub streams: StreamWork,
@@ -164,7 +164,7 @@ impl ModelCounts {
         }
     }
 
-    /// What came since `earlier`.
+    /// Returns the counts since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -187,7 +187,7 @@ impl VirtualDevice {
         Self { cache: Some(Box::new(DriveCache::new(setup))), ..self }
     }
 
-    /// Whether it has one.
+    /// Is true if the device has a volatile write cache.
     pub(super) const fn has_cache(&self) -> bool {
         self.cache.is_some()
     }
@@ -241,7 +241,7 @@ impl VirtualDevice {
         }))
     }
 
-    /// Whether it says when it collects garbage, and can be told to.
+    /// Is true if the device gives notice of its collections and can be told to collect.
     pub fn is_collector(&self) -> bool {
         self.as_ssd().is_some_and(Ssd::can_collect)
     }
@@ -258,7 +258,7 @@ impl VirtualDevice {
         self
     }
 
-    /// When it says something of its collections next.
+    /// Returns the time of the next notice about collections.
     #[inline]
     pub(super) fn next_announcement(&self) -> Option<Nanos> {
         match &self.model {
@@ -275,7 +275,7 @@ impl VirtualDevice {
         }
     }
 
-    /// How long the command that completed last waited for elements that collected.
+    /// Returns the time for which the latest completed command waited for elements that collected.
     pub(super) const fn waited(&self) -> Nanos {
         self.waited
     }
@@ -321,7 +321,7 @@ impl VirtualDevice {
         }
     }
 
-    /// What its model counted since it was new.
+    /// Returns the counts of the model since it was new.
     pub fn counts(&self) -> ModelCounts {
         match &self.model {
             DeviceModel::Disk { disk, .. } => {
@@ -393,7 +393,7 @@ impl VirtualDevice {
         }
     }
 
-    /// When the next command completes, or the cache's own next one, if one is under way.
+    /// Returns the time of the next completion: of a command on the medium, or of an answer from the cache.
     #[inline]
     pub fn next_completion(&self) -> Option<Nanos> {
         let medium = self.model.next_completion();
@@ -469,7 +469,7 @@ impl DeviceModel {
         }
     }
 
-    /// How long the command that completed last waited for collections.
+    /// Returns the time for which the latest completed command waited for collections.
     #[inline]
     fn waited(&self) -> Nanos {
         match self {

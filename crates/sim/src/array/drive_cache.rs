@@ -65,13 +65,13 @@ struct CachedRun {
     pages: u32,
 }
 
-/// What is in the cache, and who waits for it.
+/// Holds the cached pages and the commands that wait for them.
 #[derive(Clone, Debug)]
 pub(super) struct DriveCache {
     setup: DriveCacheSetup,
     /// Pages that are neither on the medium nor on their way there.
     dirty: BTreeSet<u64>,
-    /// What is on its way, by tag.
+    /// Holds the commands on their way to the medium, by tag.
     runs: BTreeMap<u32, CachedRun>,
     /// Pages in `runs`: they take room until they are on the medium.
     on_their_way: u32,
@@ -81,7 +81,7 @@ pub(super) struct DriveCache {
     /// The transfers follow each other.
     transfers_until: Nanos,
     next_tag: u32,
-    /// Where the last run ended.
+    /// Holds the page at which the last run ended; the next run begins there.
     position: u64,
     /// Commands of the host that the medium has.
     of_host: u32,
@@ -147,7 +147,7 @@ impl DriveCache {
         host
     }
 
-    /// When the next answer comes that needs no medium.
+    /// Returns the time of the next answer that needs no medium.
     pub(super) fn next_answer(&self) -> Option<Nanos> {
         self.due.front().map(|due| due.0)
     }

@@ -24,7 +24,7 @@ use super::lane::{AskedStep, DeviceCounters, DeviceLane};
 use super::serial::{AfterTurn, SerialServer};
 use super::times::StepTimes;
 
-/// What happens next.
+/// Names the kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextEvent {
     /// A step completes.
@@ -40,9 +40,9 @@ pub enum NextEvent {
 pub struct CollectionNote {
     /// Since when.
     pub at: Nanos,
-    /// Which device.
+    /// Names the device.
     pub dev: Dev,
-    /// Whether it does.
+    /// Is true if the device begins to collect, false if it ends.
     pub on: bool,
 }
 
@@ -51,16 +51,16 @@ pub struct CollectionNote {
 pub struct DelayNote {
     /// The request's tag.
     pub tag: u64,
-    /// When the step was done.
+    /// Holds the time at which the step was done.
     pub at: Nanos,
-    /// How long it waited.
+    /// Holds the time for which the step waited.
     pub waited: Nanos,
 }
 
 /// No completion is to come.
 const NEVER: u64 = u64::MAX;
 
-/// What there is to know of collections.
+/// Holds notes about collections that nobody has fetched.
 #[derive(Debug, Default)]
 struct CollectionNotes {
     collections: VecDeque<CollectionNote>,
@@ -72,23 +72,23 @@ pub struct VirtualExecutor<C> {
     engine: Engine<C>,
     lanes: Vec<DeviceLane>,
     nvram: SerialServer,
-    /// What stands in for the NVRAM, if something does.
+    /// Replaces the NVRAM, where there is none.
     journal: Option<Box<IntentJournal>>,
     processor: SerialServer,
     times: StepTimes,
     deltas: DeltaDraws,
     metadata: DeviceMetadata,
-    /// When the next completion of each device, of the NVRAM and of the processor is due.
+    /// Holds the time of the next completion of each device, then of the NVRAM and of the processor, in ns.
     due: Vec<u64>,
     /// The least of them, and whose it is.
     next_due: (u64, usize),
-    /// When each device next says something of its collections.
+    /// Holds the time of each device's next notice about collections, in ns.
     announced: Vec<u64>,
     /// The least of them, and whose it is.
     next_announced: (u64, usize),
     /// Parts of each device that collect.
     collecting: Vec<u32>,
-    /// What the owner of the run has not fetched so far, if it wants it.
+    /// Holds notes that the owner of the run has not fetched; none if the owner wants none.
     notes: Option<CollectionNotes>,
     /// Devices that took or completed something since `due` was true, a bit each.
     touched: u64,
@@ -134,8 +134,8 @@ impl<C: Controller> VirtualExecutor<C> {
         executor
     }
 
-    /// How long deltas are: of a page of the array and how often it was encoded before. Unless it
-    /// is told, a quarter of a page each.
+    /// Sets the function that gives the length of a delta. Its arguments are the page of the array and how
+    /// often that page was encoded before. The default is a quarter of a page.
     pub fn set_delta_lengths(&mut self, lengths: DeltaLengths) {
         self.deltas.lengths = Some(lengths);
     }
@@ -150,7 +150,7 @@ impl<C: Controller> VirtualExecutor<C> {
         self.notes = Some(CollectionNotes::default());
     }
 
-    /// Whether there are notes to be fetched.
+    /// Is true if there are notes to fetch.
     #[inline]
     pub fn has_notes(&self) -> bool {
         self.notes.as_ref().is_some_and(|notes| !notes.collections.is_empty() || !notes.delays.is_empty())
@@ -184,12 +184,12 @@ impl<C: Controller> VirtualExecutor<C> {
         &self.engine
     }
 
-    /// How far the life has come.
+    /// Returns the status of the controller: how far the start has come.
     pub fn status(&self) -> Status {
         self.engine.status()
     }
 
-    /// How many devices there are.
+    /// Returns the number of devices.
     pub fn devices(&self) -> usize {
         self.lanes.len()
     }
@@ -199,18 +199,18 @@ impl<C: Controller> VirtualExecutor<C> {
         self.lanes[dev.index()].device()
     }
 
-    /// Whether a device answers.
+    /// Is true if the device answers.
     pub fn is_alive(&self, dev: Dev) -> bool {
         self.lanes[dev.index()].is_alive()
     }
 
-    /// What a device did.
+    /// Returns the counts of the device's commands.
     pub fn device_counters(&self, dev: Dev) -> &DeviceCounters {
         self.lanes[dev.index()].counters()
     }
 
-    /// What a device's model counted, and those of the devices that stood in its place before. A
-    /// disk is busy up to now; an SSD's commands count when they complete.
+    /// Returns the counts of the device's model, those of its predecessors in the same place included. A disk
+    /// is busy up to now; an SSD's commands count when they complete.
     pub fn model_counts(&self, dev: Dev) -> ModelCounts {
         self.lanes[dev.index()].model(self.now)
     }
@@ -235,7 +235,7 @@ impl<C: Controller> VirtualExecutor<C> {
         (self.nvram.busy(), self.processor.busy())
     }
 
-    /// Whether any step is under way. Timers are not.
+    /// Is true if any step is in flight. Timers do not count.
     pub fn is_busy(&self) -> bool {
         self.next_due.0 != NEVER
     }
@@ -339,7 +339,7 @@ impl<C: Controller> VirtualExecutor<C> {
         self.carry_out();
     }
 
-    /// What became of requests, in order.
+    /// Returns the next notice for the host, in order.
     #[inline]
     pub fn next_notice(&mut self) -> Option<HostNotice> {
         self.engine.next_notice()
@@ -567,7 +567,7 @@ impl<C: Controller> VirtualExecutor<C> {
         self.touched |= 1 << dev.0;
     }
 
-    /// What the journal wrote for some steps is there.
+    /// Completes the steps whose changes the journal has written.
     fn journaled(&mut self, head: Issue) {
         let mut done = Vec::new();
         let append = self.journal.as_mut().and_then(|journal| journal.done(head, &mut done));

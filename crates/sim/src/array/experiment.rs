@@ -28,7 +28,7 @@ use crate::measure::{PerVolume, RequestLog};
 /// Everything that decides about the results of an experiment over an array.
 #[derive(Clone, Debug)]
 pub struct ArrayExperiment {
-    /// How the trace is replayed.
+    /// Says how the trace is replayed.
     pub replay: TraceReplay,
     /// The array.
     pub array: ArraySetup,
@@ -44,21 +44,21 @@ pub struct ArrayExperiment {
     pub cache_device: DeviceSetup,
     /// Bytes that can be written to it until it is worn out, if results are to tell how long it lasts.
     pub cache_endurance: Option<u64>,
-    /// How long the deltas of caches that make some are.
+    /// Chooses the lengths of deltas, for caches that store some.
     pub deltas: DeltaLengthRule,
-    /// What each of them depends on beside its page and version.
+    /// Seeds the lengths of deltas, beside page and version.
     pub delta_seed: u64,
     /// Orders of service of the disks; of no meaning without disks.
     pub schedulers: Vec<DiskScheduler>,
-    /// How the array is served.
+    /// Says how the array is served.
     pub service: ArrayService,
-    /// What happens to devices, in any order.
+    /// Lists failures and replacements of devices, in any order.
     pub injections: Vec<DeviceInjection>,
-    /// How requests arrive.
+    /// Says how requests arrive.
     pub host: ArrayHost,
 }
 
-/// What an experiment brought.
+/// Holds the results of an experiment.
 #[derive(Clone, Debug)]
 pub struct ArrayReport {
     /// One per controller, cache size and order of service, the last in the inner loop.
@@ -312,8 +312,8 @@ impl ArrayExperiment {
         Ok(geometry.data_pages() * self.replay.geometry.page_bytes())
     }
 
-    /// How many runs there will be, and how many bytes their devices take at a time; of an
-    /// experiment that can be run; of an array that fits the trace, of the smallest one.
+    /// Returns the number of runs, and the bytes that the devices of a run take. For an array that fits the
+    /// trace, the figures are those of the smallest one.
     pub fn weight(&self) -> Result<(usize, u64), ArrayError> {
         let smallest = self.smallest()?;
         let combinations = smallest.combinations(&smallest.array_geometry()?)?;

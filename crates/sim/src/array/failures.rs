@@ -8,10 +8,10 @@ use destage_plan::{Dev, DevSet, Nanos};
 use super::device::VirtualDevice;
 use super::executor::VirtualExecutor;
 
-/// What happens to a device.
+/// Lists the changes that a run makes to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectionKind {
-    /// It fails.
+    /// Fails the device.
     Fail,
     /// Another takes its place.
     Replace,
@@ -50,7 +50,7 @@ pub(super) enum RedundancyPhase {
 /// Makes the device that replaces another.
 pub(super) type MakeReplacement = Box<dyn Fn(Dev) -> VirtualDevice + Send>;
 
-/// What happens to the devices of a run, and what has happened.
+/// Tracks the failures of a run's devices: those to come and those that happened.
 pub(super) struct DeviceFailures {
     to_come: VecDeque<DeviceInjection>,
     replacement: MakeReplacement,
@@ -149,7 +149,7 @@ impl DeviceFailures {
         }
     }
 
-    /// What was counted so far does not count.
+    /// Drops the times counted so far, where the measured part begins.
     pub(super) fn restart(&mut self, now: Nanos) {
         self.credit(now);
         (self.degraded_time, self.rebuild_time) = (Nanos::ZERO, Nanos::ZERO);
@@ -163,8 +163,8 @@ impl DeviceFailures {
     }
 }
 
-/// Whether a rebuild is under way that can end: nothing can be computed where more is lost than the level can
-/// do without.
+/// Is true if a rebuild is in progress that can end. No data can be computed if more members are lost than
+/// the level tolerates.
 pub(super) fn is_rebuilding(executor: &VirtualExecutor<Box<dyn ServedTier>>) -> bool {
     let array = executor.controller().array();
     let tolerated = u32::from(array.config().geometry.parity_columns());

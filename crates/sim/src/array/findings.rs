@@ -1,4 +1,4 @@
-//! What the reader of a run's result should know before believing it, told from the result itself.
+//! Warns about an array's result, from the figures of the result itself.
 
 use destage_plan::quantity::show_count;
 
@@ -14,7 +14,8 @@ const UNMAPPED: f64 = 0.01;
 /// Rows whose parity is owed may be so many of those that were left behind.
 const OWED: f64 = 0.01;
 
-/// What was found, beside that of the trace. `limit` is how many requests were read at most.
+/// Returns the warnings of a run, beside those about the trace. `limit` is the largest number of requests
+/// that the run reads.
 pub(super) fn findings(run: &ArrayResult, limit: Option<u64>) -> Vec<RunFinding> {
     if run.counters.read_requests + run.counters.write_requests == 0 {
         return Vec::new();
@@ -32,7 +33,7 @@ pub(super) fn findings(run: &ArrayResult, limit: Option<u64>) -> Vec<RunFinding>
     all
 }
 
-/// That requests were answered with an error.
+/// Warns that requests failed.
 fn failed(run: &ArrayResult) -> Option<RunFinding> {
     let failed = run.counters.failed_requests;
     (failed > 0).then(|| {
@@ -47,7 +48,7 @@ fn failed(run: &ArrayResult) -> Option<RunFinding> {
     })
 }
 
-/// That the SSDs collected hardly or not at all.
+/// Warns that the SSDs collected hardly or not at all.
 fn few_collections(run: &ArrayResult) -> Option<RunFinding> {
     let ssds = run.devices.iter().filter(|device| device.flash.gc_invocations.is_some());
     let (mut collections, mut written, mut count) = (0, 0, 0);
@@ -72,7 +73,7 @@ fn few_collections(run: &ArrayResult) -> Option<RunFinding> {
     Some(if written == 0 { finding } else { finding.mended_by(if steady { "--repeat 10" } else { "--start steady" }) })
 }
 
-/// That much was read which SSDs do not hold.
+/// Warns that many reads were of pages that SSDs do not hold.
 fn unmapped(run: &ArrayResult) -> Option<RunFinding> {
     let ssds = || run.devices.iter().filter(|device| device.flash.unmapped_reads.is_some());
     let unmapped: u64 = ssds().filter_map(|device| device.flash.unmapped_reads).sum();
@@ -88,7 +89,7 @@ fn unmapped(run: &ArrayResult) -> Option<RunFinding> {
     Some(if run.start_state == "empty" { finding.mended_by("--start steady") } else { finding })
 }
 
-/// That a rebuild was not at its end.
+/// Warns that a rebuild had not ended.
 fn unfinished(run: &ArrayResult) -> Option<RunFinding> {
     let failures = &run.degraded.as_ref()?.failures;
     let open: Vec<_> = failures

@@ -13,10 +13,11 @@ use crate::experiment::{DeviceCapacity, OpenTrace, RunResources, ShowProgress};
 use crate::input::{LbaOverflow, TouchedExtent};
 
 impl ArrayExperiment {
-    /// What the trace touches, which is read for that if it decides how large the array is.
+    /// Returns the blocks that the trace touches, if they decide about the array's size; a pass over the
+    /// trace finds them.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Fails if the trace cannot be read.
     pub fn extent(
         &self,
         resources: RunResources<'_>,

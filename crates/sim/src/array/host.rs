@@ -20,7 +20,7 @@ use crate::measure::{
 /// Events of a rebuild after which it tells how far it is.
 const UNTIL_SHOWN: u32 = 1 << 12;
 
-/// How requests reach the array and what of them is measured.
+/// Says how requests reach the array, and which of them are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayHost {
     /// Arrivals.
@@ -29,15 +29,14 @@ pub struct ArrayHost {
     pub trim: TrimMode,
     /// Writes of a part of a page: whole pages, or only their sectors.
     pub subpage: SubpageWrites,
-    /// What is not measured.
+    /// Excludes a warm-up from the measurements.
     pub warmup: WarmupPart,
     /// Outstanding requests at which an open-loop run is saturated. From then on requests wait with
     /// the host until fewer are outstanding, so that memory does not grow.
     pub max_backlog: u64,
-    /// Whether the cache pays at the end what it owes: what is dirty is written to the members, and parity
-    /// that is behind catches up.
+    /// Drains the cache at the end: it writes dirty data to the members and updates stale parity.
     pub drain: bool,
-    /// Whether there are figures of each volume.
+    /// Adds figures of each volume.
     pub per_volume: bool,
 }
 
@@ -56,7 +55,7 @@ struct OutstandingRequest {
     /// Time for which steps of it waited for devices that collected, and up to when that is counted.
     delayed: Nanos,
     counted: Nanos,
-    /// How many requests had this place before.
+    /// Counts the requests that had this slot before.
     generation: u32,
 }
 
@@ -92,7 +91,7 @@ pub(super) struct ArrayRun {
     bars: CollectionBars,
     /// Of a cache that leaves parity behind.
     debt: Option<StaleRowDebt>,
-    /// What each volume brought, if that was asked for.
+    /// Holds the figures of each volume, if they are wanted.
     volumes: Option<PerVolume>,
     log: Option<AnswerLog>,
     delayed_requests: u64,

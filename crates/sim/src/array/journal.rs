@@ -1,10 +1,11 @@
-//! What stands in for an NVRAM where there is none: a journal on the cache device, behind what is cached.
+//! Replaces an NVRAM, where there is none, by a journal on the cache device, after the cached pages.
 //!
-//! A step that changes the NVRAM is done when it is in the journal. Steps that come while a page of it is being
-//! written wait, and go into the next pages together. The journal is written around in a circle; before it comes to
-//! what it wrote half of its pages ago, it writes all that still holds: slots with their bytes, and rows with an
-//! open intent, one by one or as a map of all rows, whichever is shorter. What it holds is in memory as well, so
-//! that it is read at a start alone.
+//! * A step that changes the NVRAM is done when the journal has it. Steps that come during the write of a
+//!   page wait, and share the next pages.
+//! * The journal's pages form a ring. Before a write reaches a page that is half the ring old, the journal
+//!   repeats all that still holds: slots with their bytes, and rows with an open intent.
+//! * Open intents are repeated one by one or as a map of all rows, whichever is shorter.
+//! * Memory holds the same content, so only a start reads the journal.
 
 use destage_plan::{Buf, Controller, Dev, Engine, Issue, Step};
 use foldhash::fast::FixedState;
@@ -21,12 +22,12 @@ const FREE: u64 = 8;
 /// Of a range of rows.
 const ROWS: u64 = 16;
 
-/// Where it is, and how long.
+/// Holds the journal's place on the cache device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalPlace {
     /// The device.
     pub dev: Dev,
-    /// Its first page there.
+    /// Holds the journal's first page on the cache device.
     pub first: u64,
     /// Pages, at least two.
     pub pages: u64,

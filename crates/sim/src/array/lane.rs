@@ -116,7 +116,7 @@ impl DeviceLane {
         &self.counters
     }
 
-    /// What the models counted up to now.
+    /// Returns the counts of the models up to now, those of replaced devices included.
     pub(super) fn model(&self, now: Nanos) -> ModelCounts {
         let counts = self.retired.plus(&self.device.counts());
         // What goes to the medium behind the host's back is work as well.
@@ -208,7 +208,7 @@ impl DeviceLane {
         self.most_outstanding = self.most_outstanding.max(self.outstanding);
     }
 
-    /// When the device says something of its collections next.
+    /// Returns the time of the device's next notice about collections; none if the device does not answer.
     pub(super) fn next_announcement(&self) -> Option<Nanos> {
         if self.alive { self.device.next_announcement() } else { None }
     }
@@ -218,7 +218,7 @@ impl DeviceLane {
         self.device.announce()
     }
 
-    /// How long the command that completed last waited for collections.
+    /// Returns the time for which the latest completed command waited for collections.
     pub(super) fn waited(&self) -> Nanos {
         self.device.waited()
     }

@@ -1,4 +1,4 @@
-//! What a run counted and found, before it is written down.
+//! Holds the counts of a run until they are written down.
 
 use destage_cache::{CollectionRounds, ServedTier};
 use destage_plan::{ClaimWait, Class, Dev, Nanos};
@@ -14,7 +14,7 @@ use super::result::{ArrayTraffic, CacheMoment, HostCounters, NvramTraffic, StepC
 use crate::measure::{LatencyHistogram, PerVolume, SaturationCause, TimeSeries, WearClass};
 use crate::ssd::PlacedStream;
 
-/// What a run counted up to a moment.
+/// Holds the counts of a run up to a moment.
 #[derive(Clone)]
 pub(super) struct RunTotals {
     pub(super) traffic: ArrayTraffic,
@@ -30,7 +30,7 @@ pub(super) struct RunTotals {
     pub(super) area: u128,
 }
 
-/// What a run found, before it is written down.
+/// Holds the findings of a run until they are written down.
 pub(super) struct ArrayOutcomes {
     pub(super) counters: HostCounters,
     pub(super) warmup_requests: u64,
@@ -80,7 +80,7 @@ impl ArrayOutcomes {
     }
 }
 
-/// What was counted until now.
+/// Returns the counts until now.
 pub(super) fn totals(executor: &VirtualExecutor<Box<dyn ServedTier>>, area: u128) -> RunTotals {
     let controller = executor.controller();
     let out = executor.engine().out();

@@ -1,5 +1,5 @@
-//! How many members collect at the same time (LAWC's Fig. 8, specs §8.9): time is cut into slices, and a
-//! slice counts every member that collects in any part of it.
+//! Counts the members that collect at the same time (LAWC's Fig. 8, specs §8.9). Time is divided into slices;
+//! a slice counts every member that collects in any part of it.
 
 use destage_plan::{DevSet, Nanos};
 
@@ -10,7 +10,8 @@ use crate::measure::record;
 const SLICE: Nanos = Nanos(100_000);
 
 record! {
-    /// How many members collect at the same time. Two means, as the paper's two factors cannot be of one.
+    /// Counts the members that collect at the same time. There are two means, since the paper's two factors
+    /// cannot be of one.
     pub struct OverlapResult {
         slice: u64 ["ns"] "width of a slice of time",
         by_members: Vec<u64> ["1"] "slices of served_time in which 0, 1, 2, ... members collect, be it for a part of the slice",
@@ -25,7 +26,7 @@ record! {
 #[derive(Clone, Debug)]
 pub(super) struct CollectionOverlap {
     start: Nanos,
-    /// Who collects now, and who has in the present slice.
+    /// Names the members that collect now; `touched` names those that collected in the present slice.
     active: DevSet,
     touched: DevSet,
     slice: u64,
@@ -76,7 +77,7 @@ impl CollectionOverlap {
         }
     }
 
-    /// What was found up to now.
+    /// Returns the overlap up to `end`.
     pub(super) fn result(mut self, end: Nanos) -> OverlapResult {
         self.advance(end);
         if !end.since(self.start).0.is_multiple_of(SLICE.0) {

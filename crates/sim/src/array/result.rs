@@ -167,7 +167,7 @@ counters! {
 }
 
 record! {
-    /// What a cache did.
+    /// Counts the work of a cache.
     pub struct CacheTraffic {
         pages: CachePages => "pages by what it had of them",
         own: OwnFigures => "what it counts of its own",
@@ -212,7 +212,7 @@ static CACHE_FIELDS: LazyLock<Vec<FieldDoc>> = LazyLock::new(|| {
 });
 
 impl CacheTraffic {
-    /// What the cache did between two moments.
+    /// Returns the cache's counts between two moments.
     pub(super) fn between(
         info: &HostCacheInfo,
         before: Option<&CacheMoment>,
@@ -228,7 +228,7 @@ impl CacheTraffic {
     }
 }
 
-/// What a cache has counted up to a moment.
+/// Holds the counts of a cache up to a moment.
 #[derive(Clone)]
 pub(super) struct CacheMoment {
     pub(super) pages: CachePages,
@@ -247,7 +247,7 @@ counters! {
 }
 
 record! {
-    /// How long operations of one class waited for rows that others worked on.
+    /// Counts the waits of one class of operations for rows that others worked on.
     pub struct ClaimResult {
         class: Cow<'static, str> ["-"] "read, write, recovery, rebuild or internal",
         claims: u64 ["1"] "claims made",
@@ -258,7 +258,7 @@ record! {
 }
 
 record! {
-    /// What one device did.
+    /// Holds the figures of one device.
     pub struct DeviceResult {
         device: String ["-"] "0, 1, ... for the members, cache for the cache device",
         model: Cow<'static, str> ["-"] "disk, ssd or fixed",
@@ -311,7 +311,7 @@ record! {
 }
 
 record! {
-    /// What the failures meant for the measured part.
+    /// Holds the effects of failures on the measured part.
     pub struct DegradedResult {
         degraded_time: u64 ["ns"] "time with a member lost or not yet filled",
         rebuild_time: u64 ["ns"] "the part of it in which a rebuild was under way",

@@ -1,16 +1,15 @@
-//! What does one thing after the other, each in a known time: the NVRAM, and the processor that
-//! computes.
+//! Serves steps one after the other, each in a known time: the NVRAM, and the processor that computes.
 
 use std::collections::VecDeque;
 
 use destage_plan::{Issue, Nanos};
 
-/// What becomes of a step when its turn is over.
+/// Says how a step goes on when its turn ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterTurn {
-    /// It is done.
+    /// Completes the step.
     Done,
-    /// Its source has been read; now it is carried out.
+    /// Carries the step out, after its source has been read.
     CarryOut,
 }
 
@@ -35,7 +34,7 @@ impl SerialServer {
         false
     }
 
-    /// When the first of the queue is done.
+    /// Returns the time at which the first step in the queue is done.
     pub(super) fn next_completion(&self) -> Option<Nanos> {
         self.queue.front().map(|first| first.0)
     }

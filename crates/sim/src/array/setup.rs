@@ -1,5 +1,5 @@
-//! What an array is made of and how it is served, and what makes that impossible. Errors name the
-//! settings' keys.
+//! Describes an array and its service, and the errors that make one impossible. Errors name the settings'
+//! keys.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub struct ArraySetup {
     pub level: RaidLevel,
     /// Members.
     pub members: u32,
-    /// Where parity lies; `None`: the level's default.
+    /// Places the parity; `None` means the level's default.
     pub layout: Option<ParityLayout>,
     /// Bytes of a chunk.
     pub chunk_bytes: u64,
@@ -30,22 +30,22 @@ pub struct ArraySetup {
     pub member_bytes: Option<u64>,
 }
 
-/// What a member or the cache device is.
+/// Describes the model of a member or of the cache device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceSetup {
     /// A mechanical disk.
     Disk {
-        /// Its parameters.
+        /// Holds the disk's parameters.
         profile: DiskProfile,
-        /// Whether the platters of all members stand alike at any time. Otherwise they are spread
+        /// Is true if the platters of all members stand alike at any time. Otherwise the members are spread
         /// evenly over a rotation.
         synchronised: bool,
     },
     /// A page-mapping SSD.
     Ssd {
-        /// Its parameters.
+        /// Holds the SSD's parameters.
         config: SsdConfig,
-        /// What it holds at first. A replacement is empty.
+        /// Holds the content of the flash at first. A replacement is empty.
         start: StartState,
     },
     /// A device with constant times.
@@ -67,18 +67,18 @@ impl DeviceSetup {
         !matches!(self, Self::Disk { .. })
     }
 
-    /// Whether it can be told to collect garbage.
+    /// Is true if the device can be told to collect garbage.
     pub fn is_collector(&self) -> bool {
         matches!(self, Self::Ssd { config, .. } if config.ftl == Ftl::Page)
     }
 }
 
-/// How an array is served.
+/// Says how the array is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayService {
-    /// How parity is updated.
+    /// Selects the method of parity updates.
     pub parity: ParityMethod,
-    /// What is promised of acknowledged writes.
+    /// Selects the durability of acknowledged writes.
     pub regime: DurabilityMode,
     /// Fragments of requests that the controller has at a time.
     pub depth: usize,
@@ -94,10 +94,10 @@ pub struct ArrayService {
     pub passes_discards: Option<bool>,
     /// Sets what is kept in memory of recently written rows.
     pub stripe_cache: StripeCacheSize,
-    /// What steps cost that are no device's.
+    /// Holds the times of steps that use no device.
     pub times: StepTimes,
-    /// Where there is no NVRAM: bytes of the cache device, beside the cache, for the journal that what would be in it
-    /// goes to.
+    /// Sets the bytes of the cache device, beside the cache, for the journal that replaces the NVRAM; none if
+    /// there is an NVRAM.
     pub journal: Option<u64>,
 }
 
@@ -176,7 +176,7 @@ pub enum SetupError {
         bytes: u64,
         /// Bytes of a chunk.
         chunk: u64,
-        /// What a member is.
+        /// Names the model of the members.
         device: &'static str,
         /// Bytes that it holds.
         most: u64,
@@ -219,7 +219,7 @@ pub enum SetupError {
         bytes: u64,
         /// Bytes of the journal beside it, if there is one.
         journal: Option<u64>,
-        /// What the cache device is.
+        /// Names the model of the cache device.
         device: &'static str,
         /// Bytes that it holds.
         most: u64,
@@ -277,7 +277,7 @@ pub enum SetupError {
     NoCollectors {
         /// The policy.
         policy: &'static str,
-        /// What the members are.
+        /// Names the model of the members.
         device: &'static str,
     },
     /// A cache that nobody uses.
@@ -286,7 +286,7 @@ pub enum SetupError {
         /// The key.
         key: &'static str,
     },
-    /// What is said of a cache device that there is not.
+    /// Refuses a key about a cache device where there is none.
     #[error("{key} has no meaning: no policy caches on a device; policy = {} does", one_on_a_device())]
     NoCacheDevice {
         /// The key.
@@ -301,7 +301,7 @@ pub enum SetupError {
         device: String,
         /// When.
         time: Nanos,
-        /// What is wrong, and what would be right.
+        /// Says why, and what would be right.
         why: String,
     },
     /// Something waits for ever: an error of destage's own.
@@ -442,7 +442,7 @@ impl ArraySetup {
     }
 }
 
-/// How requests to an array are split.
+/// Returns the shape by which requests to an array are split.
 pub(super) fn shape(geometry: &Geometry, page: u64) -> Result<Shape, SetupError> {
     let stripe = u64::from(geometry.chunk_pages()) * u64::from(geometry.data_columns());
     Shape::new(page, SECTOR_BYTES, stripe, stripe, geometry.data_pages()).map_err(SetupError::Shape)
@@ -484,7 +484,7 @@ impl ArrayService {
         cache.nv_slots(pages, &self.config(geometry.clone(), page_bytes))
     }
 
-    /// Where the journal is that stands in for the NVRAM behind such a cache on its device, if one does.
+    /// Returns the place of the journal behind the cache on its device, or none if there is an NVRAM.
     pub(super) fn journal(
         &self,
         geometry: &Geometry,
@@ -507,7 +507,8 @@ impl ArrayService {
         Ok(Some(JournalPlace { dev, first: pages, pages: bytes / page_bytes, rows }))
     }
 
-    /// Whether such a cache can serve the array, without keeping it or taking memory for it.
+    /// Checks that the cache can serve the array. The check neither retains the cache nor takes memory for
+    /// it.
     pub(super) fn check(
         &self,
         geometry: &Geometry,

@@ -1,10 +1,10 @@
-//! What steps cost that are no device's.
+//! Holds the times of steps that use no device.
 
 use destage_plan::Nanos;
 
 use super::journal::JournalPlace;
 
-/// What steps cost that are no device's.
+/// Holds the times of steps that use no device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepTimes {
     /// Putting a page into the NVRAM. Fewer bytes take less: what they are of a page of what it
@@ -19,8 +19,8 @@ pub struct StepTimes {
     pub compute: Nanos,
     /// Pages that a command joined from several steps has at most; 1 joins none.
     pub merge_pages: u32,
-    /// Where there is no NVRAM: the journal that what would be in it goes to, on a device that must not fail. Puts
-    /// and notes take as long as that; reads are of memory, and take `nv_read`.
+    /// Places the journal that replaces the NVRAM, on a device that must not fail. Puts and notes take as
+    /// long as the journal's writes; reads come from memory, and take `nv_read`.
     pub journal: Option<JournalPlace>,
 }
 

@@ -1,4 +1,4 @@
-//! How long a cache device lasts.
+//! Estimates the lifetime of a cache device.
 
 use crate::measure::record;
 
