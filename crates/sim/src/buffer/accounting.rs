@@ -1,10 +1,10 @@
-//! What a run counts of accesses and evictions.
+//! Counts a run's accesses and evictions.
 
 use destage_policy::buffer::{AccessOutcome, EvictionKind, Evictions, PageAccess};
 
 use super::result::BufferCounters;
 
-/// Which counters an eviction belongs to.
+/// Names the counters to which an eviction belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EvictionPhase {
     Run,
@@ -89,7 +89,7 @@ impl RunAccounting {
         }
     }
 
-    /// Whether no victim has left in part.
+    /// Is true if no victim has left in part.
     #[inline]
     pub(super) fn is_between_victims(&self) -> bool {
         self.leaving == (0, false)

@@ -18,7 +18,7 @@ pub struct AnalyticConfig {
     pub erase: Nanos,
     /// Moving a page to or from the chip.
     pub transfer: Nanos,
-    /// Whether reads and programs include the transfer.
+    /// Is true if reads and programs include the transfer.
     pub include_transfer: bool,
     /// A memory access of the algorithm, in picoseconds.
     pub memory_access_ps: u64,
@@ -39,7 +39,7 @@ impl Default for AnalyticConfig {
 }
 
 impl AnalyticConfig {
-    /// What run, host flushes and final drain together do to the flash, and what that costs.
+    /// Returns the flash operations of run, host flushes and final drain together, and their cost.
     pub(super) fn cost(
         &self,
         granularity: EvictionUnit,

@@ -43,7 +43,7 @@ pub(super) struct QueuedProgram {
     pub(super) pad: bool,
 }
 
-/// Where a page waits.
+/// Says where a page waits.
 #[derive(Clone, Copy, Debug)]
 struct ProgramPlace {
     element: Element,
@@ -74,18 +74,18 @@ impl BackgroundPrograms {
         }
     }
 
-    /// Whether nothing waits.
+    /// Is true if no program waits.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Whether the page waits here.
+    /// Is true if the page's program waits.
     pub(super) fn holds(&self, page: PageNo) -> bool {
         self.waiting.contains_key(&page)
     }
 
-    /// Whether the page waits here and stays in the buffer all the same.
+    /// Is true if the page's program waits and the page stays in the buffer meanwhile.
     pub(super) fn keeps(&self, page: PageNo) -> bool {
         self.waiting.get(&page).is_some_and(|place| place.kept)
     }
@@ -119,7 +119,7 @@ impl BackgroundPrograms {
         self.next += 1;
     }
 
-    /// When the element's next program is ready.
+    /// Returns the time at which the element's next program has its data.
     pub(super) fn ready(&self, element: Element) -> Option<Nanos> {
         self.queues[element.index()].front().map(|program| program.ready)
     }

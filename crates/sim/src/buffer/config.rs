@@ -1,10 +1,10 @@
-//! What decides how a run treats its requests.
+//! Configures how a run treats its requests.
 
 use destage_plan::Nanos;
 
 use crate::input::{HostModel, SubpageWrites, TrimMode, WarmupPart};
 
-/// What a host flush does. FUA follows it.
+/// Selects the effect of a host flush. FUA follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlushMode {
@@ -15,7 +15,7 @@ pub enum FlushMode {
     Drain,
 }
 
-/// When room is made for the pages of a request that come into the buffer (specs §10.7, E14).
+/// Selects the moment at which a request's new pages get room in the buffer (specs §10.7, E14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdmissionOrder {
@@ -28,7 +28,7 @@ pub enum AdmissionOrder {
     Request,
 }
 
-/// How a run treats its requests.
+/// Configures how a run treats its requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunConfig {
     /// Arrivals.
@@ -41,15 +41,15 @@ pub struct RunConfig {
     pub subpage: SubpageWrites,
     /// Room for requests of several pages.
     pub admission: AdmissionOrder,
-    /// What is not measured.
+    /// Excludes a warm-up from the measurements.
     pub warmup: WarmupPart,
     /// Outstanding requests at which an open-loop run is saturated.
     pub max_backlog: u64,
     /// Copying a page between host and buffer.
     pub buffer_latency: Nanos,
-    /// Whether the buffer is drained at the end.
+    /// Drains the buffer at the end.
     pub drain: bool,
-    /// Whether there are figures of each volume.
+    /// Adds figures of each volume.
     pub per_volume: bool,
     /// Pages the buffer can hold.
     pub capacity_pages: u32,

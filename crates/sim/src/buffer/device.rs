@@ -1,4 +1,4 @@
-//! What a run charges its reads and programs to: an SSD, or nothing.
+//! Abstracts the device that a run charges with reads and programs: an SSD, or none.
 
 use destage_plan::{Element, Nanos, PageNo};
 use destage_policy::buffer::{DeviceView, NoDevice};
@@ -7,7 +7,7 @@ use crate::ssd::Ssd;
 
 /// A device below the buffer.
 pub(super) trait BufferDevice: DeviceView + Send {
-    /// Whether operations take time; if not, response times are not computed.
+    /// Is true if operations take time; if not, response times are not computed.
     const TIMED: bool;
     fn set_now(&mut self, now: Nanos);
     /// Begins a host command, for devices that tell commands from pages.
@@ -30,8 +30,8 @@ pub(super) trait BufferDevice: DeviceView + Send {
     fn turn(&mut self) -> Option<u16>;
     /// Until when an element is busy.
     fn busy_until(&self, element: Element) -> Nanos;
-    /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a
-    /// collection.
+    /// Is true if the latest operation on this page waited for a collection. The operation was issued at `at`
+    /// and done at `done`.
     fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool;
     /// Remembers collections until they are forgotten by `end_collection`.
     fn watch_collections(&mut self);

@@ -1,13 +1,13 @@
-//! When something is done, with the cause that matters most to a tail: collection.
+//! Pairs the time at which something is done with the cause that matters most to a tail: collection.
 
 use destage_plan::Nanos;
 
-/// When something is done, and whether it waited for a collection.
+/// Holds the time at which something is done, and whether it waited for a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DoneTime {
     /// When.
     pub(super) at: Nanos,
-    /// Whether a collection stood between its issue and its end.
+    /// Is true if a collection stood between issue and end.
     pub(super) gc: bool,
 }
 

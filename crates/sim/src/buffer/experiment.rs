@@ -22,7 +22,8 @@ use destage_policy::buffer::{
     PolicyVisitor,
 };
 
-/// What a policy's tables take for a page that the trace touches; little more than that.
+/// Estimates the bytes that a policy's tables take for each page that the trace touches; the actual figure is
+/// little more.
 const PAGE_TABLE_BYTES: u64 = 4;
 /// With this all of a trace lies on an SSD.
 const FITS: &str = "--ssd.capacity fit";
@@ -44,7 +45,7 @@ pub enum DeviceConfig {
 /// Everything that decides about the results of an experiment.
 #[derive(Clone, Debug)]
 pub struct BufferExperiment {
-    /// How the trace is replayed.
+    /// Says how the trace is replayed.
     pub replay: TraceReplay,
     /// The policies.
     pub policies: Vec<PolicySpec>,
@@ -54,11 +55,11 @@ pub struct BufferExperiment {
     pub caches: Vec<u64>,
     /// The device.
     pub device: DeviceConfig,
-    /// How a run treats its requests; capacity and block size are filled in.
+    /// Configures the runs; capacity and block size are filled in.
     pub run: RunConfig,
 }
 
-/// What an experiment brought.
+/// Holds the results of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentReport {
     /// One per policy and size, sizes in the inner loop; of a policy without a size one.
@@ -146,7 +147,7 @@ struct BuildRun<'a> {
     ssd: Option<MakeSsd<'a>>,
 }
 
-/// How a run gets its SSD.
+/// Says how a run gets its SSD.
 #[derive(Clone, Copy)]
 enum MakeSsd<'a> {
     /// Made from its shape.
@@ -259,10 +260,10 @@ impl BufferExperiment {
         experiment::carry_out(&runs, &combinations, resources, open, progress, sweep)
     }
 
-    /// Whether its runs can begin, as far as that is known without the trace.
+    /// Checks that the runs can begin, as far as that is known without the trace.
     ///
     /// # Errors
-    /// Those that [`Self::run`] would have of policies, sizes and the device's shape.
+    /// Returns the errors that [`Self::run`] would return for policies, sizes and the device's shape.
     pub fn check(&self) -> Result<(), SimError> {
         let shape = match (&self.device, self.replay.capacity) {
             (DeviceConfig::Ssd(config, _), DeviceCapacity::Given) => {
@@ -302,7 +303,7 @@ impl BufferExperiment {
         self.foreign.iter().find(|foreign| foreign.name == policy.name)
     }
 
-    /// Whether it holds anything, so that its size matters.
+    /// Is true if the policy holds pages, so that its size matters.
     fn is_sized(&self, policy: &PolicySpec) -> bool {
         self.foreign(policy).is_some() || buffer::info(base(policy)).is_ok_and(PolicyInfo::is_sized)
     }
@@ -433,7 +434,7 @@ impl<'a> ExperimentRuns for BufferRuns<'a> {
 }
 
 impl BufferExperiment {
-    /// What is written down of a run.
+    /// Returns the result of a run.
     fn result(
         &self,
         planned: &mut PlannedJob,
@@ -558,7 +559,7 @@ impl AdmissionOrder {
 }
 
 impl DeviceConfig {
-    /// Whether a policy can work over this device.
+    /// Checks that a policy can work over this device.
     fn suits(&self, policy: &PolicySpec, built: &BuiltPolicy) -> Result<(), SimError> {
         let why = match self {
             Self::Ssd(config, _) if built.chooses_channels && config.modern.is_some() => {
@@ -588,7 +589,7 @@ impl DeviceConfig {
         }
     }
 
-    /// What the flash holds at the start, as results say it and the command line takes it.
+    /// Returns the content of the flash at the start, in the words of results and of the command line.
     pub fn start_state(&self) -> String {
         match self {
             Self::None | Self::Analytic(_) => "none".into(),

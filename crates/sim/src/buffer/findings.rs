@@ -1,4 +1,4 @@
-//! What the reader of a run's result should know before believing it, told from the result itself.
+//! Warns about a buffer's result, from the figures of the result itself.
 
 use destage_plan::quantity::{show_bytes, show_count};
 
@@ -15,7 +15,8 @@ const DRIFT: f64 = 0.2;
 /// Reads of pages that were never written may be so many of all.
 const UNMAPPED: f64 = 0.01;
 
-/// What was found, beside that of the trace. `limit` is how many requests were read at most.
+/// Returns the warnings of a run, beside those about the trace. `limit` is the largest number of requests
+/// that the run reads.
 pub(super) fn findings(run: &RunResult, limit: Option<u64>) -> Vec<RunFinding> {
     let counters = &run.counters;
     if counters.accesses == 0 {
@@ -77,7 +78,7 @@ fn cold(run: &RunResult) -> Option<RunFinding> {
     })
 }
 
-/// That the SSD collected hardly or not at all, and why.
+/// Warns that the SSD collected hardly or not at all, and says why.
 fn few_collections(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option<RunFinding> {
     if collections >= FEW_COLLECTIONS {
         return None;
@@ -139,7 +140,7 @@ fn unsteady(run: &RunResult, ssd: &SsdResult, collections: u64) -> Option<RunFin
     Some(RunFinding::weak("unsteady", what).mended_by(mend))
 }
 
-/// That much was read which was never written, and cost no time.
+/// Warns that many reads were of pages never written, which cost no time.
 fn unmapped(run: &RunResult, ssd: &SsdResult) -> Option<RunFinding> {
     let reads = run.flash.flash_reads? + ssd.unmapped_reads;
     let share = ssd.unmapped_reads as f64 / reads.max(1) as f64;

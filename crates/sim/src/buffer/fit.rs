@@ -6,10 +6,11 @@ use crate::experiment::{DeviceCapacity, OpenTrace, RunResources, ShowProgress, T
 use crate::input::TouchedExtent;
 
 impl BufferExperiment {
-    /// What the trace touches, which is read for that if it decides how large the device is.
+    /// Returns the blocks that the trace touches, if they decide about the device's size; a pass over the
+    /// trace finds them.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Fails if the trace cannot be read.
     pub fn extent(
         &self,
         resources: RunResources<'_>,

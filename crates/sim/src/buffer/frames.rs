@@ -9,7 +9,8 @@ use hashbrown::HashMap;
 
 use super::done::DoneTime;
 
-/// When frames can be used: one that is free, or else the one whose eviction was decided first.
+/// Holds the times at which frames can be used. A miss takes a free frame, or else the frame whose eviction
+/// was decided first.
 #[derive(Debug)]
 pub(super) struct FrameTimes {
     /// Free now.
@@ -30,7 +31,7 @@ impl FrameTimes {
         Self { ready: frames, pending: VecDeque::new(), usable_from, latest: Nanos::ZERO }
     }
 
-    /// Whether there is a frame to take.
+    /// Is true if there is a frame to take.
     #[inline]
     pub(super) fn any(&self) -> bool {
         self.ready > 0 || !self.pending.is_empty()

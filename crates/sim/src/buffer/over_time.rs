@@ -7,7 +7,7 @@ use super::result::{BufferCounters, SeriesResult};
 use crate::measure::{SeriesBin, TimeSeries};
 use crate::ssd::ElementCounters;
 
-/// What was counted up to the beginning of the present bin.
+/// Holds the counts at the beginning of the present bin.
 #[derive(Clone, Copy, Debug, Default)]
 struct BinSample {
     /// Arrival at which the sample was taken, and the end of its bin.
@@ -40,7 +40,7 @@ impl OverTime {
         Self { series, sample }
     }
 
-    /// When the present bin ends.
+    /// Returns the end of the present bin.
     #[inline]
     pub(super) fn bin_ends(&self) -> Nanos {
         self.sample.bin_ends

@@ -55,8 +55,8 @@ record! {
 }
 
 record! {
-    /// What the device did over the measured part of a run; null where there is no flash. Under the
-    /// analytic model run and final drain together, under the SSD without the drain.
+    /// Counts the work of the device over the measured part of a run; null where there is no flash. The
+    /// analytic model counts run and final drain together, the SSD without the drain.
     pub struct FlashCounters {
         flash_reads: Option<u64> ["1"] "pages read for hosts and padding"
             { figure "pages read" Count Less "pages read for padding" },
@@ -73,7 +73,7 @@ record! {
 }
 
 record! {
-    /// What one element of the SSD did over the measured part of a run.
+    /// Counts the work of one element of the SSD over the measured part of a run.
     pub struct ElementResult {
         flash_reads: u64 ["1"] "pages read for hosts and padding",
         flash_writes: u64 ["1"] "pages programmed: for hosts and padding, moved, and summaries",
@@ -130,7 +130,7 @@ record! {
 }
 
 record! {
-    /// What `GCaR` did over the measured part of a run (specs §7).
+    /// Counts the decisions of `GCaR` over the measured part of a run (specs §7).
     pub struct AvoidanceResult from GcCounters {
         passed_over: u64 ["1"] "victims passed over because their element was avoided",
         deferred_pages_destaged: u64 ["1"] "dirty pages written after a collection because they had been passed over during it",

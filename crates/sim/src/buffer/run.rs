@@ -35,7 +35,7 @@ pub(super) struct BufferRun<B, D> {
     measuring: bool,
     over_time: OverTime,
     timing: RunTiming,
-    /// What is noted of each request, if anything is.
+    /// Notes each request's effects, if they are wanted.
     watch: Option<Box<RunWatch>>,
 }
 
@@ -46,7 +46,7 @@ const LOOK_AHEAD: usize = 32;
 /// Requests that are simulated before it is looked whether the run is to end; many, so that looking costs nothing.
 const UNTIL_LOOK: usize = 1 << 10;
 
-/// What a run found, before it is written down.
+/// Holds the findings of a run until they are written down.
 pub(super) struct BufferOutcomes {
     pub(super) counters: BufferCounters,
     pub(super) victims: WrittenVictims,
@@ -59,7 +59,7 @@ pub(super) struct BufferOutcomes {
     pub(super) series: SeriesResult,
     pub(super) avoidance: Option<GcCounters>,
     pub(super) timed: Option<TimedOutcomes>,
-    /// What each volume brought, if that was asked for.
+    /// Holds the figures of each volume, if they are wanted.
     pub(super) volumes: Option<PerVolume>,
 }
 
@@ -71,11 +71,11 @@ pub(super) trait RunJob: Send {
     fn finish(&mut self) -> BufferOutcomes;
     /// The SSD, if the device is one.
     fn ssd(&self) -> Option<&Ssd>;
-    /// Whether the buffer has to be told which blocks lie beside each other.
+    /// Returns true if the buffer needs to know which blocks are neighbours.
     fn compares_addresses(&self) -> bool;
     /// Has all measured requests written to a log.
     fn log_to(&mut self, log: Box<dyn RequestLog>);
-    /// Whether the run has to be told where requests come from.
+    /// Returns true if the run needs to know where requests come from.
     fn is_watched(&self) -> bool;
 }
 

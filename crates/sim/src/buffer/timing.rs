@@ -1,5 +1,5 @@
-//! What a run knows of time: when requests are issued and done, when frames are free, and what
-//! waits to be programmed.
+//! Tracks the times of a run: when requests are issued and done, when frames are free, and which programs
+//! wait.
 
 use destage_plan::{Element, Nanos, PageNo};
 use destage_policy::buffer::{EvictionGroup, EvictionKind, Evictions, FrameWait};
@@ -17,13 +17,13 @@ use crate::ssd::Ssd;
 /// The free blocks are sampled at every so many arrivals.
 const FREE_BLOCK_SAMPLING: u64 = 64;
 
-/// What a run over a timed device found beside.
+/// Holds further findings of a run over a timed device.
 pub(super) struct TimedOutcomes {
     pub(super) stall: u128,
     pub(super) saturated: Option<SaturationCause>,
     pub(super) response: ResponseResult,
     pub(super) mean_free_blocks: f64,
-    /// How long the trace's clock stood still, if it could.
+    /// Holds the time for which the trace's clock stood still; none if it could not.
     pub(super) replay_delay: Option<Nanos>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct AnsweredTimes {
 pub(super) struct RunTiming {
     pub(super) frames: FrameTimes,
     pub(super) background: BackgroundPrograms,
-    /// Where requests wait before they are issued, if they do.
+    /// Holds requests until they are issued, if any can wait.
     queue: Option<Box<HostQueue>>,
     /// Issue of the latest request: its arrival, unless it waited.
     pub(super) now: Nanos,
@@ -56,7 +56,7 @@ pub(super) struct RunTiming {
     backlog: RequestBacklog,
     free_block_samples: u64,
     free_block_sum: u64,
-    /// How long the trace's clock had stood still when the measured part began.
+    /// Holds the time for which the trace's clock had stood still when the measured part began.
     held_before: Nanos,
 }
 
@@ -110,8 +110,8 @@ impl RunTiming {
         self.held_before = self.held();
     }
 
-    /// When a request is issued that the trace has at `time`: at its arrival, or at the completion
-    /// that makes room for it in a closed loop or on the device.
+    /// Issues a request that the trace has at `time`. The issue is at the arrival, or at the completion that
+    /// makes room in a closed loop or on the device.
     #[inline]
     pub(super) fn issue<D: BufferDevice>(&mut self, time: Nanos) {
         self.now = match &mut self.queue {
@@ -270,7 +270,7 @@ impl RunTiming {
         }
     }
 
-    /// What a run with bins like these found.
+    /// Returns the findings of a run with these bins.
     pub(super) fn result(&self, host: HostModel, bins: &[SeriesBin]) -> TimedOutcomes {
         let saturated = match host {
             // Nothing ever exceeds the backlog of a bounded host, which is not asked about.

@@ -1,4 +1,4 @@
-//! What a run notes of each request where it is asked to: to which volume belongs what it brings.
+//! Assigns the effects of each request to a volume, where a run is asked for that.
 
 use destage_plan::{Nanos, Op, PageNo};
 use destage_policy::buffer::{EvictionKind, Evictions};
@@ -9,12 +9,12 @@ use super::timing::{AnsweredTimes, RunTiming};
 use crate::input::{FeedRequest, PageSpan, RequestOrigin};
 use crate::measure::{LoggedRequest, PendingLog, PerVolume, RequestLog, VolumeSlot};
 
-/// What it keeps of a page.
+/// Holds the bytes that the watch keeps of a page.
 pub(super) const BYTES_PER_PAGE: u64 = 2;
 /// The writer of a page that was not asked for yet.
 const NOBODY: u16 = u16::MAX;
 
-/// What was counted up to a moment.
+/// Holds counts up to a moment.
 #[derive(Clone, Copy)]
 pub(super) struct CountedPages {
     read_pages: u64,
@@ -53,9 +53,9 @@ impl CountedPages {
     }
 }
 
-/// What is noted.
+/// Notes the effects of each request.
 pub(super) struct RunWatch {
-    /// What each volume brings, if that was asked for.
+    /// Holds the figures of each volume, if they are wanted.
     pub(super) volumes: Option<PerVolume>,
     log: Option<PendingLog>,
     /// The volume of the request under way.
@@ -82,12 +82,12 @@ impl RunWatch {
         self.log = Some(PendingLog::new(log));
     }
 
-    /// Whether there is a log, and it takes no more.
+    /// Is true if there is a log and it takes no more.
     pub(super) fn has_given_up(&self) -> bool {
         self.log.as_ref().is_some_and(PendingLog::has_given_up)
     }
 
-    /// What it takes over a device of so many pages.
+    /// Returns the bytes that a watch takes over a device of so many pages.
     pub(super) fn memory_bytes(pages: u32) -> u64 {
         PerVolume::memory_bytes() + BYTES_PER_PAGE * u64::from(pages)
     }
@@ -118,7 +118,7 @@ impl RunWatch {
         }
     }
 
-    /// That request has been served.
+    /// Adds the counts between the two moments to the request's volume, once the request has been served.
     pub(super) fn end(&mut self, before: &CountedPages, after: &CountedPages) {
         let Some(volumes) = &mut self.volumes else { return };
         let counts = volumes.of(self.present);

@@ -1,4 +1,4 @@
-//! What a trace tells of sizes.
+//! Finds cache sizes from one pass over a trace.
 
 use std::ops::AddAssign;
 
@@ -32,7 +32,7 @@ impl AddAssign for AccessCounts {
     }
 }
 
-/// How many different pages take part, those of a warm-up included.
+/// Counts the different pages that take part, those of a warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageFootprint {
     /// Pages that are read or written.
@@ -95,8 +95,9 @@ impl LruCurve {
         self.hits.partition_point(|hits| hits.all() < most) as u64
     }
 
-    /// Where the curve bends: the pages at which it lies highest above the straight line from nothing to a buffer that
-    /// holds the whole footprint, the least of several; `None` where nothing ever hits.
+    /// Returns the knee of the curve in pages: where the curve lies highest above the straight line from
+    /// nothing to a buffer of the whole footprint. The least of several such sizes counts; `None` means that
+    /// nothing ever hits.
     pub fn knee(&self, footprint: &PageFootprint) -> Option<u64> {
         let most = self.hits(u64::MAX).all();
         if most == 0 {
@@ -112,18 +113,18 @@ impl LruCurve {
     }
 }
 
-/// What one pass over a trace finds.
+/// Holds the findings of one pass over a trace.
 #[derive(Clone, Debug, Default)]
 pub struct PassFindings {
-    /// What takes part.
+    /// Counts the different pages that take part.
     pub footprint: PageFootprint,
     /// LRU at all sizes.
     pub lru: LruCurve,
     /// Requests that do not count.
     pub warmup_requests: u64,
-    /// What was left out or changed.
+    /// Counts the requests that were left out or changed.
     pub input: InputResult,
-    /// What the user should know.
+    /// Lists warnings for the user.
     pub findings: Vec<RunFinding>,
 }
 

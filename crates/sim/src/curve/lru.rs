@@ -66,7 +66,7 @@ impl PageVisitor for LruStack {
         self.recency.forget(page as usize);
     }
 
-    /// Its pages stay.
+    /// Keeps the pages: a flush evicts none.
     fn flush(&mut self) {}
 }
 
@@ -107,8 +107,8 @@ impl ConsumeFeeds for StackPass {
     fn finish(&mut self, _: Option<&StopSignal>, _: &(dyn Fn(f64) + Sync)) {}
 }
 
-/// What takes part of a trace, and the hits of LRU at all sizes, exactly as runs of `lru` without a device count them
-/// (with `admission = page`). `open` opens the trace, which is read once.
+/// Finds the footprint of a trace, and the hits of LRU at all sizes. The hits are exactly those of runs of
+/// `lru` without a device (with `admission = page`). `open` opens the trace, which is read once.
 ///
 /// # Errors
 /// The trace cannot be read, touches more pages than memory has room for, or ends within the warm-up.

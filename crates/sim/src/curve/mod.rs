@@ -20,16 +20,17 @@ use crate::buffer::{BufferExperiment, FlushMode};
 use crate::experiment::TraceReplay;
 use crate::input::{TrimMode, WarmupPart};
 
-/// What of a trace takes part, and what its requests do to a buffer: what decides about hits beside policy and size.
+/// Selects the accesses that take part, and their effects on a buffer. Beside policy and size, nothing else
+/// decides about hits.
 #[derive(Clone, Debug)]
 pub struct CurveScope {
-    /// Which requests take part; where they lie is of no meaning.
+    /// Selects the requests; their place on a device does not matter.
     pub replay: TraceReplay,
     /// Host flushes and FUA.
     pub flush: FlushMode,
     /// Discards.
     pub trim: TrimMode,
-    /// What is not counted.
+    /// Excludes a warm-up from the counts.
     pub warmup: WarmupPart,
 }
 

@@ -47,7 +47,7 @@ record! {
 }
 
 impl CurveResult {
-    /// What was found, and these curves.
+    /// Combines the findings of a pass with curves of policies.
     pub fn new(scope: &CurveScope, found: &PassFindings, policies: Vec<PolicyCurveResult>) -> Self {
         let page_bytes = scope.replay.geometry.page_bytes();
         let (accesses, knee) = (found.lru.accesses(), found.knee());

@@ -1,4 +1,4 @@
-//! Which policies do on a sample of the pages what they do on all of them.
+//! Decides which policies behave on a sample of the pages as on all of them.
 
 use destage_plan::{PolicySpec, SpecError};
 use destage_policy::buffer::{self, EvictionUnit, PolicyError};
@@ -20,7 +20,10 @@ const REFUSED: &[(&str, &str)] = &[
 const ABSOLUTE: &[(&str, &str, &str)] =
     &[("clc", "si_max", "%"), ("pud-lru", "threshold", "mean"), ("cflru", "period", "capacity")];
 
-/// What is sampled for a policy: the blocks for one that evicts blocks, else the pages.
+/// Returns the unit of sampling for a policy: blocks if it evicts blocks, else pages.
+///
+/// # Errors
+/// Refuses a policy whose decisions a sample would change.
 pub(super) fn unit(spec: &PolicySpec) -> Result<SampledUnit, SampledError> {
     let refuse = |why: String| Err(SampledError::Refused { policy: spec.to_string(), why });
     let parts: Vec<&str> = spec.name.split('+').map(str::trim).collect();

@@ -1,25 +1,25 @@
-//! Which pages a sampled run sees: disjoint samples of the pages, or of the blocks, by a hash of their numbers
-//! (C. A. Waldspurger et al., "Cache modeling and optimization using miniature simulations", USENIX ATC 2017), in several
-//! strengths, of which each has a part of the one before.
+//! Samples pages, or blocks, by a hash of their numbers (C. A. Waldspurger et al., "Cache modeling and
+//! optimization using miniature simulations", USENIX ATC 2017). Samples of one strength are disjoint; the
+//! samples of each further strength are parts of the earlier ones.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 /// Samples of each strength, which are independent of each other but for being disjoint.
 pub(super) const SAMPLES: usize = 8;
-/// Where what is in any of them is, too.
+/// Gives the index of the union of all samples.
 pub(super) const TOGETHER: usize = SAMPLES;
 /// The weakest share of the pages in all samples together is one of 2 to the power of this.
 pub(super) const WEAKEST: u32 = 20;
 
-/// What a policy that is sampled treats as one.
+/// Selects the unit that a policy under sampling treats as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SampledUnit {
     Page,
     Block,
 }
 
-/// What happens in a sample.
+/// Lists the events of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SampleAction {
     Read,
@@ -30,7 +30,7 @@ pub(super) enum SampleAction {
     Measure,
 }
 
-/// What happens to a page of a sample, by its number there.
+/// Holds an event and its page, by the page's number within the sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SampleEvent {
     pub(super) page: u32,
@@ -47,7 +47,7 @@ pub(super) struct PageSample {
 }
 
 impl PageSample {
-    /// How many pages or blocks there are in it.
+    /// Returns the number of pages or blocks in the sample.
     pub(super) fn units(&self) -> usize {
         self.numbers.len()
     }

@@ -40,13 +40,13 @@ const BYTES_PER_PAGE: u64 = 4;
 /// Channels that a policy may be told of; none that is sampled chooses any.
 const ELEMENTS: u32 = 1;
 
-/// How a curve is sampled.
+/// Configures the sampling of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurveSampling {
     /// All samples of a size together have one of 2 to the power of this pages, or of blocks; more of them where the
     /// buffer is small.
     pub strength: u32,
-    /// Which pages these are.
+    /// Chooses the pages of the samples.
     pub seed: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct SampledPoint {
     pub half_width: f64,
     /// Pages of each miniature; those of the buffer itself where all pages were seen.
     pub miniature_pages: u64,
-    /// How many miniatures there were, beside the one of all samples; 1 where all pages were seen.
+    /// Counts the miniatures, beside the one of all samples; 1 where all pages were seen.
     pub samples: u32,
     /// The share of all pages, or blocks, that they saw together.
     pub share: f64,
@@ -79,7 +79,7 @@ pub struct SampledPoint {
 pub struct SampledCurve {
     /// The policy.
     pub policy: PolicySpec,
-    /// Its parameters in force.
+    /// Lists the policy's parameters in force.
     pub params: Vec<ParamValue>,
     /// In the order of the sizes.
     pub points: Vec<SampledPoint>,
@@ -99,7 +99,7 @@ pub enum SampledError {
     Refused {
         /// The policy as given.
         policy: String,
-        /// What it does.
+        /// Says why the policy cannot be sampled.
         why: String,
     },
     /// No buffer has that size.
@@ -107,13 +107,13 @@ pub enum SampledError {
     Size(u64),
 }
 
-/// What one size of a policy is estimated by.
+/// Holds the runs that estimate one size of a policy.
 struct MeasuredSize {
     policy: usize,
     size: usize,
     /// Pages of each miniature.
     pages: u64,
-    /// Where its samples are; all pages if nowhere.
+    /// Names the unit and the strength's index of the samples; none means all pages.
     samples: Option<(SampledUnit, usize)>,
     miniatures: Vec<Box<dyn MiniatureBuffer>>,
 }
@@ -123,13 +123,13 @@ struct CurveSampler {
     walk: TraceWalk,
     pool: rayon::ThreadPool,
     by_unit: Vec<(SampledUnit, PageSamples, Vec<[LruControl; SAMPLES + 1]>)>,
-    /// What happened to all pages, where some run sees them.
+    /// Holds the events of all pages, where some run sees them.
     all: Option<Vec<SampleEvent>>,
     pages: u32,
     measured: Vec<MeasuredSize>,
 }
 
-/// What a walk through the trace adds to.
+/// Gathers the events of a walk through the trace.
 struct WalkGather<'a> {
     by_unit: &'a mut [(SampledUnit, PageSamples, Vec<[LruControl; SAMPLES + 1]>)],
     all: &'a mut Option<Vec<SampleEvent>>,
@@ -232,7 +232,8 @@ impl CurveSampler {
     }
 }
 
-/// How strong the samples of a buffer are, and the pages of each miniature; nothing where all pages are to be seen.
+/// Returns the strength of the samples of a buffer, and the pages of each miniature; none where all pages are
+/// seen.
 fn strength(pages: u64, unit: SampledUnit, sampling: CurveSampling) -> Option<(u32, u64)> {
     let least = match unit {
         SampledUnit::Page => LEAST_PAGES,
@@ -246,25 +247,25 @@ fn strength(pages: u64, unit: SampledUnit, sampling: CurveSampling) -> Option<(u
     weak.map(|strength| (strength, miniature(strength)))
 }
 
-/// What is to be estimated.
+/// Describes an estimate of curves.
 #[derive(Clone, Copy, Debug)]
 pub struct CurveEstimate<'a> {
-    /// What takes part.
+    /// Selects the accesses that take part.
     pub scope: &'a CurveScope,
-    /// What [`lru`](super::lru) finds of it.
+    /// Holds the findings of [`lru`](super::lru) for the same accesses.
     pub found: &'a PassFindings,
     /// The policies.
     pub policies: &'a [PolicySpec],
     /// The sizes in pages.
     pub sizes: &'a [u64],
-    /// How the curves are sampled.
+    /// Configures the sampling.
     pub sampling: CurveSampling,
 }
 
-/// Whether a policy's hits can be estimated.
+/// Checks that a policy's hits can be estimated.
 ///
 /// # Errors
-/// Why they cannot.
+/// Says why they cannot.
 pub fn check(policy: &PolicySpec) -> Result<(), SampledError> {
     samplable::unit(policy).map(|_| ())
 }
@@ -350,7 +351,7 @@ pub fn sampled(
 }
 
 impl CurveSampler {
-    /// What was measured of a buffer of so many pages.
+    /// Returns the estimate for a buffer of so many pages.
     fn point(&self, measured: &MeasuredSize, pages: u64, accesses: u64, found: &PassFindings) -> SampledPoint {
         let hits = measured.miniatures.iter().map(|miniature| miniature.hits());
         let ratio = |hits: f64| (accesses > 0).then(|| (hits / accesses as f64).clamp(0.0, 1.0));

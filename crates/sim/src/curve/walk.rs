@@ -1,4 +1,4 @@
-//! What the requests of a trace do to a buffer without a device: the same as in a run, where pages come in one by one.
+//! Applies the requests of a trace to a buffer without a device: as in a run where pages come in one by one.
 
 use destage_plan::Op;
 
@@ -6,7 +6,7 @@ use super::CurveScope;
 use crate::buffer::FlushMode;
 use crate::input::{RequestFeed, TrimMode, WarmupPart};
 
-/// What happens to pages.
+/// Receives the events of pages.
 pub(super) trait PageVisitor {
     /// Pages below this number are to be named from now on.
     fn grow(&mut self, pages: u32);
@@ -69,7 +69,7 @@ impl TraceWalk {
         }
     }
 
-    /// Whether something counted, or nothing was there to count.
+    /// Is true if a request counted, or none was fed.
     pub(super) fn measured(&self) -> bool {
         self.measuring || self.fed == 0
     }

@@ -1,6 +1,6 @@
-//! What a buffer may ask of the device beyond the policies that there are: channels, programs in
-//! the background, and collections that it hears of. A buffer that does as it is told asks, and the
-//! times are worked out by hand.
+//! Tests requests of a buffer to the device that no policy makes yet: channels, programs in the background,
+//! and notices of collections. A buffer that follows a script makes them; the expected times are worked out
+//! by hand.
 //!
 //! A program takes 200 µs, a read 25 µs, an erase 1.5 ms; transfers and the buffer take no time.
 
@@ -18,7 +18,7 @@ const US: u64 = 1000;
 
 type EmitEvictions = fn(&mut Evictions);
 
-/// What was heard of a collection: the element, and which elements were collecting then.
+/// Holds notices of collections: the element, and which elements collected at that time.
 type HeardCollection = Arc<Mutex<Vec<(Element, Vec<bool>)>>>;
 
 /// Answers each access, and each end of a collection, as the script says: an access that it does
@@ -99,7 +99,7 @@ impl ScriptedRun {
         Self(BufferRun::new(config, EvictionUnit::Block, buffer, Ssd::new(shape, start)))
     }
 
-    /// Its response time in µs.
+    /// Returns the response time of a request in µs.
     fn request(&mut self, op: Op, micros: u64, page: u32) -> u64 {
         let sum = |sim: &BufferRun<_, _>| -> u64 {
             sim.over_time.bins().iter().map(|bin| bin.read_response_sum + bin.write_response_sum).sum()
