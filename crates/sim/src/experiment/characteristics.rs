@@ -1,4 +1,4 @@
-//! What a trace is like, found while it is simulated.
+//! Counts the characteristics of a trace while it is simulated.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,7 +53,7 @@ impl CharacteristicsCounter {
         }
     }
 
-    /// What was found. The trace has been read to its end, or its limit.
+    /// Returns the characteristics. The trace has been read to its end, or its limit.
     pub fn finish(&self) -> TraceCharacteristics {
         let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = TraceStat::new(count.geometry);

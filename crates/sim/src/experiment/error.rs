@@ -26,7 +26,7 @@ pub enum ExperimentError {
         /// Requests in the trace.
         requests: u64,
     },
-    /// It was told to end.
+    /// Reports that the caller told the call to stop.
     #[error("the call was stopped")]
     Stopped,
     /// The operating system refused a thread.

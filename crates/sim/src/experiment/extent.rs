@@ -1,4 +1,4 @@
-//! What a trace touches: looked at before devices that fit it are made.
+//! Finds the blocks that a trace touches, before devices that fit them are made.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::input::{FeedBuilder, LbaOverflow, PageSpace, RequestFeed, TouchedExtent};
 
-/// How large devices are.
+/// Selects the size of devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceCapacity {
     /// As their configuration says.
@@ -76,8 +76,8 @@ impl TraceReplay {
 }
 
 impl TouchedExtent {
-    /// How many blocks something as large as wanted has for this, and where they lie: at their addresses, unless
-    /// these are far apart.
+    /// Returns the number of blocks of a device that fits this extent, and how addresses are mapped. Blocks
+    /// stay at their addresses unless these are far apart.
     pub(crate) fn blocks_to_fit(self) -> (u64, LbaOverflow) {
         let blocks = u64::from(self.blocks).max(1);
         if self.end <= SPARSE * blocks { (self.end.max(1), LbaOverflow::Wrap) } else { (blocks, LbaOverflow::Compact) }

@@ -1,4 +1,4 @@
-//! What a run's reader should know of its input and of its response times, be it of a buffer or of an array.
+//! Warns about a run's input and response times, of buffers and arrays alike.
 
 use destage_plan::quantity::{show_bytes, show_count, show_time};
 
@@ -117,7 +117,7 @@ fn out_of_order(counts: FeedCounts, times_matter: bool) -> Option<RunFinding> {
     })
 }
 
-/// That requests came faster than they were served.
+/// Warns that requests came faster than they were served.
 pub(crate) fn saturated(cause: &SaturationCause) -> RunFinding {
     let why = match *cause {
         SaturationCause::Backlog { max_backlog, .. } => {
@@ -149,7 +149,8 @@ pub(crate) fn replay_delayed(context: &RunContext, time: u64) -> Option<RunFindi
     Some(RunFinding::weak("replay-delayed", what))
 }
 
-/// That the tail is a matter of few requests. `limit` is how many were read at most, repetitions together.
+/// Warns that the tail rests on few requests. `limit` is the largest number of requests that the run reads,
+/// over all repetitions.
 pub(crate) fn few_requests(all: &LatencySummary, context: &RunContext, limit: Option<u64>) -> Option<RunFinding> {
     let RunContext { input, settings, .. } = context;
     let beyond = all.count / PER_TAIL;

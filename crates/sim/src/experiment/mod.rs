@@ -24,7 +24,7 @@ pub use sweep::RunSelection;
 
 use destage_trace::{TraceError, TraceSource};
 
-/// How an experiment is carried out; without influence on its results.
+/// Limits the resources of an experiment; without influence on its results.
 #[derive(Clone, Copy, Debug)]
 pub struct RunResources<'a> {
     /// Threads that simulate.
@@ -32,11 +32,11 @@ pub struct RunResources<'a> {
     /// Memory for the devices simulated at a time, more of which mean that the trace is read again;
     /// without devices, for the tables of the pages that the trace touches.
     pub memory_bytes: u64,
-    /// What can tell it to end before it is done.
+    /// Stops the experiment early, if somebody asks for it.
     pub stop: Option<&'a StopSignal>,
 }
 
-/// How far an experiment is.
+/// Reports the progress of an experiment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunProgress {
     /// Runs that have ended in passes over the trace before this one, and how many there will be in all.

@@ -22,7 +22,7 @@ const FEEDS_AHEAD: usize = 2;
 
 /// A run that takes requests.
 pub(crate) trait ConsumeFeeds: Send {
-    /// What it finds.
+    /// Holds the findings of a run.
     type Outcomes: Send;
 
     /// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run to fetch its
@@ -38,7 +38,7 @@ pub(crate) trait ConsumeFeeds: Send {
     fn finish(&mut self, stop: Option<&StopSignal>, show: &(dyn Fn(f64) + Sync)) -> Self::Outcomes;
 }
 
-/// How a pass ended.
+/// Holds the counts at the end of a pass.
 pub(crate) struct PassEnd {
     pub(crate) counts: FeedCounts,
     pub(crate) skipped: SkippedLines,
@@ -47,7 +47,7 @@ pub(crate) struct PassEnd {
     /// Requests in front of the window.
     pub(crate) outside: u64,
     pub(crate) format: String,
-    /// What the trace touches, where there is no device.
+    /// Holds the blocks that the trace touches, where there is no device.
     pub(crate) extent: Option<TouchedExtent>,
     /// Lists the blocks that it touches, ranges in order, where the feeder keeps these.
     pub(crate) touched: Vec<Range<u64>>,
@@ -63,7 +63,7 @@ impl PassEnd {
         if measured { Ok(()) } else { Err(ExperimentError::Warmup { requests: self.counts.read }) }
     }
 
-    /// What came in, for the results.
+    /// Returns the input's counts for the results.
     pub(crate) fn input(&self, trace: &str) -> InputResult {
         InputResult {
             trace: trace.to_owned(),

@@ -14,34 +14,33 @@ use crate::input::FeedBuilder;
 /// Counts the share of a rebuild in so many parts.
 const WHOLE: u32 = 1_000_000;
 
-/// What an experiment has runs of.
+/// Abstracts the two kinds of experiments, and their runs.
 pub(crate) trait ExperimentRuns {
-    /// What tells a run from the others.
+    /// Tells a run from the others.
     type Combination;
     /// A run that takes requests.
     type Run: ConsumeFeeds;
-    /// What is written down of it.
+    /// Holds the result of a run.
     type Result;
     /// Why there is none.
     type Error: From<ExperimentError>;
 
-    /// How the trace is replayed.
+    /// Says how the trace is replayed.
     fn replay(&self) -> &TraceReplay;
 
     /// Bytes that a run takes.
     fn memory_per_run(&self) -> u64;
 
-    /// Whether there can be such a run: it is asked of those of later passes before the first
-    /// begins.
+    /// Checks that a run can begin. Runs of later passes are checked before the first pass begins.
     fn check(&self, combination: &Self::Combination) -> Result<(), Self::Error>;
 
     /// The run before its first request; of no use once it is told to end.
     fn plan(&self, combination: &Self::Combination, stop: Option<&StopSignal>) -> Result<Self::Run, Self::Error>;
 
-    /// What places the requests of a pass with these runs.
+    /// Returns the feeder that places the requests of a pass with these runs.
     fn feeder(&self, runs: &[Self::Run]) -> FeedBuilder;
 
-    /// What is written down of a run that has ended.
+    /// Returns the result of a run that has ended.
     fn result(
         &self,
         run: &mut Self::Run,
@@ -50,10 +49,10 @@ pub(crate) trait ExperimentRuns {
     ) -> Result<Self::Result, Self::Error>;
 }
 
-/// How the trace of an experiment is read.
+/// Says how the trace of an experiment is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TraceReading<'a> {
-    /// Its name.
+    /// Names the trace.
     pub(crate) trace: &'a str,
     /// At most so many requests.
     pub(crate) limit: Option<u64>,

@@ -6,15 +6,15 @@ use super::{DeviceCapacity, PassEnd, TraceReading};
 use crate::input::{FeedBuilder, HostModel, LbaOverflow, PageSpace, PlaySpeed, TraceOps, VolumeSelection};
 use crate::measure::{RecordedSetting, RunContext};
 
-/// Which requests of a trace take part, when they arrive, and where they lie.
+/// Selects the requests of a trace that take part, their arrival times and their addresses.
 #[derive(Clone, Debug)]
 pub struct TraceReplay {
     /// The trace as the user named it, for the results.
     pub trace: String,
     /// Page and block size.
     pub geometry: PageGeometry,
-    /// How large the device is, or the array: a disk is as large as it is, and of an array's other members
-    /// `member_bytes` says how much is used, if it is given.
+    /// Selects the size of the device, or of the array. A disk's size is fixed. Of an array's other members
+    /// `member_bytes` sets the part in use, if it is given.
     pub capacity: DeviceCapacity,
     /// Treatment of addresses beyond the capacity.
     pub lba_overflow: LbaOverflow,

@@ -19,7 +19,7 @@ impl StopSignal {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is to end.
+    /// Is true once somebody asked for the stop.
     #[inline]
     pub fn is_now(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -45,7 +45,7 @@ impl StopSignal {
     }
 }
 
-/// Whether there is something that can tell to end, and tells so.
+/// Is true if there is a stop signal and somebody set it.
 #[inline]
 pub(crate) fn is_told(stop: Option<&StopSignal>) -> bool {
     stop.is_some_and(StopSignal::is_now)

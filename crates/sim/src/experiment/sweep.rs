@@ -1,11 +1,11 @@
-//! Which runs of an experiment are carried out, and who takes their results.
+//! Selects the runs of an experiment that are carried out, and takes their results.
 
 /// Chooses among the runs of an experiment, which are numbered in the order of its results, and takes what they bring.
 pub trait RunSelection<R> {
-    /// Whether this run is carried out.
+    /// Returns true if this run is carried out.
     fn wants(&self, run: usize) -> bool;
 
-    /// How many runs the next pass over the trace is for, at most; there may be room for fewer.
+    /// Returns the largest number of runs for the next pass over the trace; memory may have room for fewer.
     fn per_pass(&mut self) -> usize;
 
     /// Takes the result of a run as soon as its pass has ended, in order. Whether to go on.

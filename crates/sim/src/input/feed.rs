@@ -22,7 +22,7 @@ pub struct FeedRequest {
     /// The request's spans end here in [`RequestFeed::spans`]; they begin where those of the request
     /// before ended. Those of a discard are the pages that it covers whole.
     pub spans_end: u32,
-    /// What is asked.
+    /// Holds the operation.
     pub op: Op,
     /// Force unit access.
     pub fua: bool,
@@ -32,12 +32,12 @@ pub struct FeedRequest {
     pub tail_partial: bool,
 }
 
-/// What is known of a request beside its place in the page space.
+/// Holds facts about a request beside its place in the page space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestOrigin {
-    /// Its volume as the trace has it, whether or not volumes lie over each other.
+    /// Names the request's volume as the trace has it, whether or not volumes lie over each other.
     pub volume: u32,
-    /// Its number among the requests that were read, from 1.
+    /// Counts the request among those that were read, from 1.
     pub request: u64,
     /// First byte on its volume.
     pub offset: u64,
@@ -52,17 +52,17 @@ pub struct RequestFeed {
     pub spans: Vec<PageSpan>,
     /// Page numbers in this and all earlier feeds are below it.
     pub pages: u32,
-    /// Where each request begins in its first page, in bytes; empty unless the feeder
+    /// Holds the offset of each request in its first page, in bytes. Empty unless the feeder
     /// [keeps](FeedBuilder::keep_heads) them.
     pub heads: Vec<u32>,
-    /// Where each request comes from; empty unless the feeder [keeps](FeedBuilder::keep_origins) that.
+    /// Holds the origin of each request. Empty unless the feeder [keeps](FeedBuilder::keep_origins) them.
     pub origins: Vec<RequestOrigin>,
     /// The borders between blocks that were found in this feed, where blocks are not numbered by
     /// address and the feeder [keeps](FeedBuilder::keep_borders) them.
     pub borders: Option<Vec<BlockBorder>>,
 }
 
-/// Which operations of the trace take part.
+/// Selects the operations of the trace that take part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TraceOps {
@@ -88,7 +88,7 @@ impl Default for PlaySpeed {
     }
 }
 
-/// What was left out or changed on the way from the trace to the page space.
+/// Counts the requests that were left out or changed between the trace and the page space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedCounts {
     /// Requests taken from the trace.
@@ -191,7 +191,7 @@ impl FeedBuilder {
         Self { space: self.space.keep_borders(), ..self }
     }
 
-    /// Whether it tells where requests come from.
+    /// Is true if feeds hold the origins of requests.
     pub fn is_keeping_origins(&self) -> bool {
         self.keeps_origins
     }
@@ -212,7 +212,7 @@ impl FeedBuilder {
         }
     }
 
-    /// What was left out or changed so far.
+    /// Returns the counts of requests left out or changed so far.
     pub fn counts(&self) -> FeedCounts {
         let PageSpace { overflowed, cut_discards, cut_pages, .. } = self.space;
         let cut_bytes = cut_pages.saturating_mul(self.space.geometry().page_bytes());
@@ -221,7 +221,7 @@ impl FeedBuilder {
         FeedCounts { overflowed, cut_discards, cut_bytes, latest: Nanos(latest), ..self.counts }
     }
 
-    /// What was touched so far, where there is no device.
+    /// Returns the extent touched so far, where there is no device.
     pub fn extent(&self) -> Option<TouchedExtent> {
         self.space.extent()
     }

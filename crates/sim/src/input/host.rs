@@ -1,10 +1,10 @@
-//! How a host behaves: when its requests arrive, and what it asks with them.
+//! Describes the host: when its requests arrive, and the meaning of its operations.
 
 use std::fmt;
 
 use destage_plan::Nanos;
 
-/// How requests reach the device.
+/// Selects the arrival of requests at the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostModel {
     /// At trace time.
@@ -41,7 +41,7 @@ impl fmt::Display for HostModel {
     }
 }
 
-/// What a discard does.
+/// Selects the effect of a discard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrimMode {
@@ -52,11 +52,11 @@ pub enum TrimMode {
     Ignore,
 }
 
-/// What a write of a part of a page does (specs §0.1).
+/// Selects the effect of a write to a part of a page (specs §0.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubpageWrites {
-    /// It counts as a write of the page.
+    /// Counts the write as a write of the whole page.
     #[default]
     Promote,
     /// On a miss the old page is read first.

@@ -1,5 +1,5 @@
-//! Where requests wait before they are issued: with a host that has so many outstanding at most, and before a device that takes
-//! so many commands at a time.
+//! Holds requests until they are issued: a host may have a limited number outstanding, and a device takes a
+//! limited number of commands at a time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use crate::measure::RequestBacklog;
 #[derive(Clone, Debug)]
 pub(crate) struct QueuePlaces {
     most: usize,
-    /// When the places that are taken become free.
+    /// Holds the times at which taken places become free.
     taken: BinaryHeap<Reverse<Nanos>>,
 }
 
@@ -23,13 +23,13 @@ impl QueuePlaces {
         Self { most: most as usize, taken: BinaryHeap::new() }
     }
 
-    /// When the next command has its place: now, or when the first of those that are taken becomes
+    /// Returns the time at which the next command gets a place: now, or when the first taken place becomes
     /// free. Time does not go back between calls.
     pub(crate) fn next(&mut self, now: Nanos) -> Nanos {
         if self.taken.len() < self.most { now } else { self.taken.pop().map_or(now, |Reverse(free)| free.max(now)) }
     }
 
-    /// That command keeps its place until it is done.
+    /// Keeps the latest command's place until the command is done.
     pub(crate) fn keep_until(&mut self, done: Nanos) {
         self.taken.push(Reverse(done));
     }
@@ -58,7 +58,8 @@ enum HostBound {
 pub(crate) struct HostQueue {
     host: HostBound,
     device: Option<QueuePlaces>,
-    /// When the latest request came to the queue of the device; its response time begins there.
+    /// Holds the time at which the latest request came to the queue of the device; its response time begins
+    /// there.
     arrived: Nanos,
 }
 
@@ -76,7 +77,7 @@ impl HostQueue {
         Some(Self { host, device, arrived: Nanos::ZERO })
     }
 
-    /// When the latest request arrived.
+    /// Returns the arrival of the latest request.
     pub(crate) const fn arrived(&self) -> Nanos {
         self.arrived
     }
@@ -89,7 +90,7 @@ impl HostQueue {
         }
     }
 
-    /// When the next request is issued, which the trace has at `time`.
+    /// Returns the time at which the next request is issued, which the trace has at `time`.
     pub(crate) fn issue(&mut self, time: Nanos) -> Nanos {
         self.arrived = match &mut self.host {
             HostBound::None => time,

@@ -1,5 +1,4 @@
-//! What comes into a simulation: requests as a host sends them, with their pages' places in one
-//! dense page space.
+//! Feeds a simulation: requests as a host sends them, with their pages' places in one dense page space.
 
 mod directory;
 mod feed;

@@ -14,7 +14,7 @@ const MAX_VOLUMES: u32 = 1 << 24;
 /// Pages that one read or write may touch; a longer one is a misread trace.
 const MAX_REQUEST_PAGES: u64 = 1 << 22;
 
-/// What to do with addresses beyond the device.
+/// Selects the treatment of addresses beyond the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LbaOverflow {
@@ -39,7 +39,7 @@ impl LbaOverflow {
     }
 }
 
-/// What a trace touches of the address space that all its volumes share.
+/// Holds the extent of a trace in the address space that all its volumes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TouchedExtent {
     /// Logical blocks of which it touches something.
@@ -76,7 +76,7 @@ pub enum SpaceError {
     /// The volume's number is larger than any that is handled.
     #[error("volume {volume} is beyond the 2^24 volumes that are handled; see volumes = merge")]
     Volume {
-        /// Its index.
+        /// Holds the volume's index.
         volume: u32,
     },
     /// More pages were touched than there is room for.
@@ -183,7 +183,7 @@ impl PageSpace {
         }
     }
 
-    /// What was touched so far, without a device.
+    /// Returns the extent touched so far, without a device.
     pub fn extent(&self) -> Option<TouchedExtent> {
         match &self.placement {
             VolumePlacement::Unbounded(directory) => {

@@ -1,4 +1,4 @@
-//! Which of the trace's volumes take part, and how they share one address space.
+//! Selects the trace's volumes that take part, and maps them into one address space.
 
 use std::str::FromStr;
 use std::sync::Arc;

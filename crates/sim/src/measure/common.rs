@@ -1,4 +1,4 @@
-//! What the results of buffers and of arrays both hold.
+//! Declares the results that buffers and arrays share.
 
 use std::borrow::Cow;
 
@@ -35,8 +35,8 @@ impl RecordedSetting {
 }
 
 record! {
-    /// What was left out or changed between the trace and the page space, the same for all runs of
-    /// an experiment.
+    /// Counts the requests that were left out or changed between the trace and the page space. The counts are
+    /// the same for all runs of an experiment.
     pub struct InputResult {
         trace: String ["-"] "the trace as the user named it",
         format: String ["-"] "its format",
@@ -56,7 +56,7 @@ record! {
 }
 
 record! {
-    /// How requests came in, and what to know before believing the figures: the same for buffers and arrays.
+    /// Says how requests came in, and lists the warnings; the same for buffers and arrays.
     pub struct RunContext {
         host: String ["-"] "open (requests arrive at trace time), bounded:DEPTH (the same, but for DEPTH requests outstanding at most) or closed:DEPTH (DEPTH requests outstanding)",
         settings: Vec<RecordedSetting> ["-"] "every other setting that was given or has a default" = RecordedSetting,
@@ -69,7 +69,7 @@ record! {
 }
 
 record! {
-    /// How the sizes of caches were chosen, the same for all runs of an experiment.
+    /// Says how the sizes of caches were chosen; the same for all runs of an experiment.
     pub struct SizesResult {
         asked: String ["-"] "what cache asks for",
         chosen: Vec<u64> ["B"] "the sizes, in the order of the runs",
@@ -83,7 +83,7 @@ record! {
 }
 
 record! {
-    /// What `destage trace stat` tells of a trace; page figures are for the run's page size.
+    /// Holds the figures of `destage trace stat`; page figures are for the run's page size.
     pub struct TraceCharacteristics {
         reads: u64 ["1"] "read requests",
         writes: u64 ["1"] "write requests",
@@ -110,7 +110,8 @@ pub const SCHEMA: u32 = 5;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 record! {
-    /// Which program wrote a result, and how its fields are to be read. Every result ends with it.
+    /// Names the program that wrote a result, and the version of the result's fields. Every result ends with
+    /// it.
     pub struct ResultVersion {
         schema: u32 ["1"] "version of these fields",
         destage: Cow<'static, str> ["-"] "version of destage",

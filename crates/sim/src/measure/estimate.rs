@@ -7,7 +7,7 @@ pub struct MeanEstimate {
     pub mean: f64,
     /// Half the interval's width; 0 for a single sample, which has no interval.
     pub half_width: f64,
-    /// How many samples.
+    /// Counts the samples.
     pub samples: usize,
 }
 

@@ -1,10 +1,10 @@
-//! What makes a result say less than it seems to, and what would mend it.
+//! Defines warnings about a result, and the settings that would mend it.
 
 use std::borrow::Cow;
 
 use super::record;
 
-/// How much a finding takes from a result.
+/// Grades a warning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingSeverity {
@@ -28,17 +28,17 @@ record! {
 }
 
 impl RunFinding {
-    /// That the figures stand, but something is worth knowing.
+    /// Returns a note: the figures stand, but something is worth knowing.
     pub(crate) fn note(kind: &'static str, message: String) -> Self {
         Self { kind: kind.into(), severity: FindingSeverity::Note, message, mend: None }
     }
 
-    /// That figures rest on less than they seem to.
+    /// Returns a warning that figures rest on less than they seem to.
     pub(crate) fn weak(kind: &'static str, message: String) -> Self {
         Self { severity: FindingSeverity::Weak, ..Self::note(kind, message) }
     }
 
-    /// That figures are no result.
+    /// Returns a warning that the figures are no result.
     pub(crate) fn void(kind: &'static str, message: String) -> Self {
         Self { severity: FindingSeverity::Void, ..Self::note(kind, message) }
     }

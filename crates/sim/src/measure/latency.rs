@@ -107,9 +107,8 @@ impl LatencyHistogram {
 /// Classes of response times between a power of two and the next; each is at most 1/16 wide.
 const CLASSES_LOG2: u32 = 4;
 
-/// How many response times of each kind fall into which class: the class's upper end in
-/// nanoseconds, of the last the largest response time of all, with the counts. Classes in which
-/// there are none are left out, so that there are at most 16 for every doubling.
+/// Counts the response times of each kind by class. A class is named by its upper end in nanoseconds, the
+/// last one by the largest response time. Empty classes are left out; each doubling has at most 16.
 pub fn distribution<const KINDS: usize>(kinds: [&LatencyHistogram; KINDS]) -> Vec<(u64, [u64; KINDS])> {
     let mut classes: BTreeMap<u64, [u64; KINDS]> = BTreeMap::new();
     for (kind, latency) in kinds.iter().enumerate() {

@@ -5,7 +5,7 @@ use destage_trace::{BlockFill, LOCALITY_LISTS, LocalitySummary, ReuseCounts};
 use super::record;
 
 record! {
-    /// What `destage trace stat --locality` tells of a trace.
+    /// Holds the figures of `destage trace stat --locality`.
     pub struct TraceLocality {
         pages: ReuseDistances ["-"] "reuse of pages" = ReuseDistances,
         blocks: ReuseDistances ["-"] "reuse of blocks of 64 pages; a request's pages in one block are one touch" = ReuseDistances,
@@ -25,7 +25,7 @@ record! {
 }
 
 record! {
-    /// What is touched of blocks from entering an LRU list to leaving it.
+    /// Counts the accesses to blocks between entering an LRU list and leaving it.
     pub struct StayFill {
         list_blocks: u64 ["1"] "length of the list in blocks",
         stays: u64 ["1"] "times that a block left the list, or was in it at the end",

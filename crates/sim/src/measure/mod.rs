@@ -1,4 +1,4 @@
-//! What is measured, and how it is written down.
+//! Measures runs, and defines the form of results.
 
 mod backlog;
 mod common;

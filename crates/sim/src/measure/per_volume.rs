@@ -10,7 +10,7 @@ use super::record;
 /// Volumes that have figures of their own. Those seen later share the place behind them, so that
 /// memory does not grow with the volumes.
 const VOLUMES: u16 = 1024;
-/// What the response times of a volume take at most, for those who plan memory.
+/// Limits the bytes for the response times of a volume, for estimates of memory.
 const BYTES_PER_VOLUME: u64 = 48 << 10;
 
 /// A volume's place among those of a run.
@@ -56,7 +56,7 @@ record! {
     }
 }
 
-/// What is counted of a volume.
+/// Holds the counts of a volume.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VolumeCounts {
     pub(crate) requests: u64,
@@ -71,16 +71,16 @@ pub(crate) struct VolumeCounts {
     pub(crate) pages_written: u64,
     pub(crate) pad_pages: u64,
     pub(crate) drained_pages: u64,
-    /// Where there were any.
+    /// Holds the response times, if there were any.
     responses: Option<Box<LatencyHistogram>>,
 }
 
-/// Which of the figures there are.
+/// Says which of the figures exist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VolumeFigures {
     /// Hits, and what was written to flash.
     pub(crate) pages: bool,
-    /// What was written to fill up blocks.
+    /// Is true if writes that fill up blocks are counted.
     pub(crate) pads: bool,
     /// Response times.
     pub(crate) responses: bool,
@@ -110,7 +110,7 @@ impl PerVolume {
         }
     }
 
-    /// What they take at most in a run that measures response times.
+    /// Returns the largest number of bytes that all volumes take in a run that measures response times.
     pub(crate) const fn memory_bytes() -> u64 {
         VOLUMES as u64 * BYTES_PER_VOLUME
     }
@@ -143,7 +143,7 @@ impl PerVolume {
         slot
     }
 
-    /// What is counted of a volume.
+    /// Returns the counts of a volume.
     #[inline]
     pub(crate) fn of(&mut self, slot: VolumeSlot) -> &mut VolumeCounts {
         &mut self.counts[usize::from(slot.0)]
@@ -173,7 +173,7 @@ impl PerVolume {
         results
     }
 
-    /// Which volume, or how many, a place stands for.
+    /// Names the volume of a slot, or counts the volumes that share it.
     fn named(&self, slot: usize, names: &[String]) -> VolumeResult {
         match self.numbers.get(slot) {
             Some(&number) => VolumeResult {
@@ -211,7 +211,7 @@ impl VolumeCounts {
         self.responses.get_or_insert_with(|| Box::new(LatencyHistogram::with_digits(2))).record(time);
     }
 
-    /// Whether nothing was counted.
+    /// Is true if nothing was counted.
     fn is_empty(&self) -> bool {
         self.requests + self.pages_written + self.pad_pages + self.drained_pages == 0 && self.responses.is_none()
     }

@@ -8,9 +8,9 @@ use super::{BetterValue, ValueFormat};
 pub struct FieldDoc {
     /// The field's name in JSON and CSV; of a nested field the last part.
     pub name: &'static str,
-    /// Its unit: "1" for counts, "-" for text.
+    /// Gives the field's unit: "1" for counts, "-" for text.
     pub unit: &'static str,
-    /// What it says.
+    /// Explains the field.
     pub meaning: &'static str,
     /// The fields of a nested structure.
     #[serde(skip_serializing_if = "<[FieldDoc]>::is_empty")]
@@ -29,7 +29,7 @@ pub struct FigureDoc {
     pub short: &'static str,
     /// Format.
     pub show: ValueFormat,
-    /// Which value is better.
+    /// Says which value is better.
     pub better: BetterValue,
     /// Meaning, in a sentence.
     pub meaning: &'static str,

@@ -72,7 +72,7 @@ impl SeriesBin {
     }
 }
 
-/// What a series has of each span of time.
+/// Defines the content of a bin, which is a span of time in a series.
 pub trait BinContent: Clone + Default {
     /// Takes in the next span.
     fn merge(&mut self, other: &Self);
@@ -157,7 +157,7 @@ impl<B: BinContent> TimeSeries<B> {
         self.bins.truncate(merged);
     }
 
-    /// When the bin of this time ends.
+    /// Returns the end of the bin that holds this time.
     #[inline]
     pub fn end_of_bin(&self, time: Nanos) -> Nanos {
         let index = time.since(self.start).0 >> self.width_log2;

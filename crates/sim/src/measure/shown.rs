@@ -2,7 +2,7 @@
 
 use destage_plan::quantity::{show_count, show_time};
 
-/// Which of two values is better.
+/// Says which of two values is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BetterValue {
     /// The smaller.

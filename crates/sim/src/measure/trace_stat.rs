@@ -6,7 +6,7 @@ use destage_trace::{TraceSummary, VolumeTraffic};
 use super::{LatencySummary, record};
 
 record! {
-    /// What `destage trace stat` tells of a trace.
+    /// Holds the figures of `destage trace stat`.
     pub struct TraceStatResult {
         file: String ["-"] "the trace as the user named it",
         format: String ["-"] "its format",
@@ -48,7 +48,7 @@ record! {
 }
 
 record! {
-    /// What a volume is asked for.
+    /// Holds the traffic of a volume.
     pub struct VolumeTrafficResult {
         name: String ["-"] "as the trace calls it, or its number",
         volume: u32 ["-"] "its number, in order of first appearance",

@@ -1,4 +1,4 @@
-//! How unevenly something is spread.
+//! Measures how unevenly something is spread.
 
 /// Population standard deviation / mean; `None` where the mean is zero.
 pub fn variation(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! How often the blocks of an SSD were erased.
+//! Counts the erases of an SSD's blocks.
 
 use super::record;
 
@@ -15,8 +15,8 @@ record! {
 const WEAR_CLASSES: u64 = 128;
 
 impl WearClass {
-    /// How many blocks were erased how often, in classes of equal width, which is 1 where they are
-    /// enough. `erases` yields each block's erases, as often as it is called.
+    /// Counts the blocks by their erases, in classes of equal width. The width is 1 where that gives few
+    /// enough classes. `erases` yields each block's erases, as often as it is called.
     pub(crate) fn of<I: Iterator<Item = u32>>(erases: impl Fn() -> I) -> Vec<Self> {
         let (least, most) = erases().fold((u32::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
         let width = (u64::from(most.saturating_sub(least)) + 1).div_ceil(WEAR_CLASSES);
