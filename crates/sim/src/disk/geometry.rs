@@ -1,9 +1,9 @@
-//! Where a sector is: its cylinder, its head and the angle at which it passes (specs §3).
+//! Maps a sector to its cylinder, its head and the angle at which it passes (specs §3).
 //!
-//! LBNs fill a track, then the next head of the cylinder, then the next cylinder, from the
-//! outermost inwards. An angle is the time, in nanoseconds, in which the disk turns there from the
-//! mark. The slots of a track divide the rotation as evenly as whole nanoseconds allow: any number
-//! of sectors in a row takes its exact share, to the nanosecond.
+//! LBNs fill a track, then the next head of the cylinder, then the next cylinder, from the outermost inwards.
+//! An angle is the time, in nanoseconds, in which the disk turns there from the mark. The slots of a track
+//! divide the rotation as evenly as whole nanoseconds allow: any number of sectors in a row takes its exact
+//! share, to the nanosecond.
 
 use super::profile::DiskProfile;
 
@@ -20,7 +20,7 @@ pub struct DiskPlace {
     pub sector: u32,
     /// The slot in physical order: slot 0 begins at the mark.
     pub slot: u32,
-    /// When the sector begins to pass, in nanoseconds behind the mark.
+    /// Holds the angle at which the sector begins to pass, in nanoseconds behind the mark.
     pub angle: u32,
 }
 
@@ -109,7 +109,7 @@ impl DiskGeometry {
         self.zones.get(zone).map(|zone| zone.sectors_per_track)
     }
 
-    /// Where the sector is, or none behind the end of the disk.
+    /// Returns the place of the sector, or none behind the end of the disk.
     pub fn locate(&self, lbn: u64) -> Option<DiskPlace> {
         if lbn >= self.sectors {
             return None;
@@ -135,13 +135,14 @@ impl DiskGeometry {
         self.locate(self.sectors - u64::from(per_track))
     }
 
-    /// When a slot begins to pass, in nanoseconds behind the mark.
+    /// Returns the angle at which a slot begins to pass, in nanoseconds behind the mark.
     #[inline]
     fn angle(&self, sectors_per_track: u32, slot: u32) -> u32 {
         (u64::from(slot) * self.rotation / u64::from(sectors_per_track)) as u32
     }
 
-    /// How long `sectors` in a row take to pass, beginning at the place and not leaving its track.
+    /// Returns the time in which `sectors` in a row pass, in nanoseconds. They begin at the place and do not
+    /// leave its track.
     #[inline]
     pub(super) fn passing(&self, place: &DiskPlace, sectors: u32) -> u64 {
         let per_track = u64::from(self.zones[place.zone as usize].sectors_per_track);

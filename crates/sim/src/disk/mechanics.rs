@@ -1,4 +1,4 @@
-//! How long the arm and the platters take (specs §3).
+//! Computes the times of the arm and of the platters (specs §3).
 
 use destage_plan::Nanos;
 
@@ -7,7 +7,7 @@ use super::profile::{DiskError, DiskProfile};
 use super::schedule::WaitingCommand;
 use super::{DiskCommand, DiskOp};
 
-/// Where the arm is.
+/// Holds the position of the arm.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DiskArm {
     pub(super) cylinder: u32,
@@ -16,7 +16,7 @@ pub(super) struct DiskArm {
     pub(super) sweep: u64,
 }
 
-/// What getting to a track takes, in nanoseconds. At most one of `seek` and `switch` is not zero.
+/// Holds the times to reach a track, in nanoseconds. At most one of `seek` and `switch` is not zero.
 #[derive(Clone, Copy)]
 struct TrackApproach {
     seek: u32,
@@ -80,7 +80,7 @@ impl DiskMechanics {
         Nanos(self.overhead.into())
     }
 
-    /// How far the disk has turned behind the mark, in nanoseconds.
+    /// Returns how far the disk has turned behind the mark, in nanoseconds.
     #[inline]
     pub(super) fn phase(&self, at: Nanos) -> u32 {
         (at.0 % u64::from(self.rotation)) as u32

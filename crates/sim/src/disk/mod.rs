@@ -27,7 +27,7 @@ pub use schedule::DiskScheduler;
 use schedule::WaitingCommand;
 pub use seek::SeekCurve;
 
-/// What a command does.
+/// Lists the operations of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskOp {
     /// Reads sectors.
@@ -58,11 +58,11 @@ impl DiskOp {
 /// A command to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskCommand {
-    /// What to do.
+    /// Selects the operation.
     pub op: DiskOp,
     /// The first sector of 512 bytes. Of no meaning to a flush.
     pub lbn: u64,
-    /// How many sectors, at least one. Of no meaning to a flush.
+    /// Counts the sectors, at least one; without meaning for a flush.
     pub sectors: u32,
     /// Comes back with the completion.
     pub tag: u64,
@@ -75,7 +75,7 @@ pub struct DiskCommand {
     op.name()
 )]
 pub struct OutOfRange {
-    /// What was to be done.
+    /// Names the operation that was done.
     pub op: DiskOp,
     /// From where.
     pub lbn: u64,
@@ -85,7 +85,7 @@ pub struct OutOfRange {
     pub capacity: u64,
 }
 
-/// What a disk has done. Commands count when they complete.
+/// Counts the work of a disk. Commands count when they complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskStats {
     /// Reads.
@@ -166,13 +166,13 @@ struct InService {
 pub struct SimulatedDisk {
     mechanics: Arc<DiskMechanics>,
     scheduler: DiskScheduler,
-    /// How many commands the drive holds at most, the one in service included.
+    /// Limits the commands in the drive, the one in service included.
     depth: usize,
     arm: DiskArm,
     serving: Option<InService>,
-    /// What the drive holds and has not begun, in order of arrival.
+    /// Holds the commands in the drive that have not begun, in order of arrival.
     window: Vec<WaitingCommand>,
-    /// What waits outside the drive since the window is full, in order of arrival.
+    /// Holds the commands that wait outside the drive because the window is full, in order of arrival.
     outside: VecDeque<WaitingCommand>,
     stats: DiskStats,
     /// The latest time heard of.
@@ -206,7 +206,7 @@ impl SimulatedDisk {
         self.mechanics.geometry.sectors()
     }
 
-    /// Where the disk's sectors are.
+    /// Returns the geometry, which maps sectors to places.
     pub fn geometry(&self) -> &DiskGeometry {
         &self.mechanics.geometry
     }
@@ -216,7 +216,7 @@ impl SimulatedDisk {
         self.window.len() + self.outside.len() + usize::from(self.serving.is_some())
     }
 
-    /// What the disk has done so far.
+    /// Returns the counts so far.
     pub fn stats(&self) -> &DiskStats {
         &self.stats
     }
@@ -258,7 +258,7 @@ impl SimulatedDisk {
         Ok(())
     }
 
-    /// When the command in service ends, if there is one.
+    /// Returns the time at which the command in service ends, if there is one.
     #[inline]
     pub fn next_completion(&self) -> Option<Nanos> {
         self.serving.as_ref().map(|serving| serving.done)

@@ -1,4 +1,4 @@
-//! What a disk is made of and how fast its parts are, and what makes a disk impossible (specs §3).
+//! Describes a disk's parts and their speeds, and checks them (specs §3).
 
 use destage_plan::Nanos;
 
@@ -55,7 +55,7 @@ pub struct DiskProfile {
     pub queue_depth: u32,
 }
 
-/// Which disks have a name.
+/// Lists the disks that have a name, with a description.
 pub const PRESETS: &[(&str, &str)] = &[
     ("1tb-7200", "1 TB, 7,200 rpm: 50,000 cylinders, 22 surfaces, seeks 1.0/8.5/17 ms, 150 to 75 MB/s in 10 zones"),
     ("2gb-barracuda", "2 GB, 7,200 rpm, after DiskSim's Barracuda: 5,172 cylinders, 5 surfaces, 1.943 to 16.679 ms"),
@@ -176,7 +176,7 @@ pub enum DiskError {
     Range {
         /// The key.
         key: &'static str,
-        /// Its value.
+        /// Holds the parameter's value.
         value: u64,
         /// Smallest value allowed.
         min: u64,
@@ -186,11 +186,11 @@ pub enum DiskError {
     /// A count of a zone is too small or too large.
     #[error("disk.zones[{place}].{key} = {value} is not between 1 and {max}")]
     ZoneRange {
-        /// Which zone, from 0.
+        /// Counts the zone from 0.
         place: usize,
         /// The key.
         key: &'static str,
-        /// Its value.
+        /// Holds the parameter's value.
         value: u64,
         /// Largest value allowed.
         max: u64,
@@ -217,7 +217,7 @@ pub enum DiskError {
     /// Points of a table are missing or not in order.
     #[error("disk.seek.table: point {place} is missing or out of order; distances ascend from 1 without repetition")]
     SeekPoints {
-        /// Which point, from 0.
+        /// Counts the point from 0.
         place: usize,
     },
 }

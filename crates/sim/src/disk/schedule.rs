@@ -1,4 +1,4 @@
-//! Which of the commands that the drive holds is served next (specs §3).
+//! Chooses which of the drive's commands is served next (specs §3).
 
 use super::mechanics::{DiskArm, DiskMechanics};
 use super::{DiskCommand, DiskOp};
@@ -92,6 +92,6 @@ pub(super) struct WaitingCommand {
     pub(super) arrival: Nanos,
     pub(super) cylinder: u32,
     pub(super) head: u32,
-    /// When the first sector begins to pass, in nanoseconds behind the mark.
+    /// Holds the angle at which the first sector begins to pass, in nanoseconds behind the mark.
     pub(super) angle: u32,
 }

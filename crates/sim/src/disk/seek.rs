@@ -1,4 +1,4 @@
-//! How long the arm moves, as a function of the distance in cylinders (specs §3).
+//! Computes the time of the arm's movement from the distance in cylinders (specs §3).
 
 use destage_plan::Nanos;
 

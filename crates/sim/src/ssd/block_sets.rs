@@ -8,7 +8,8 @@ const MAX_LEVELS: usize = 6;
 /// summary word says that a word below is not empty.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSets {
-    /// Where in a set's words each level begins, the bits first and a single word last.
+    /// Holds the index of each level's first word within a set; the first level holds the bits, the last a
+    /// single word.
     level_starts: [usize; MAX_LEVELS],
     levels: usize,
     words_per_set: usize,
@@ -31,7 +32,7 @@ impl BlockSets {
         Self { level_starts, levels, words_per_set, words: vec![0; sets * words_per_set] }
     }
 
-    /// Whether the set has no numbers.
+    /// Is true if the set has no numbers.
     #[inline]
     pub(super) fn is_empty(&self, set: usize) -> bool {
         self.words[(set + 1) * self.words_per_set - 1] == 0

@@ -1,5 +1,5 @@
-//! What every element of an SSD has, whatever its translation layer: until when it is busy, when it
-//! collects, and what it has done.
+//! Holds the state that every element of an SSD has under any translation layer: until when it is busy, when
+//! it collects, and its counts.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use destage_plan::Nanos;
 /// follow.
 const COLLECTIONS_AHEAD: usize = 1 << 14;
 
-/// What an element has done.
+/// Counts the work of an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ElementCounters {
     /// Pages read for hosts and for padding (not those moved by collection).
@@ -71,9 +71,9 @@ impl ElementCounters {
 /// A collection of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementCollection {
-    /// When it begins.
+    /// Holds the begin.
     pub start: Nanos,
-    /// When it ends.
+    /// Holds the end.
     pub end: Nanos,
     /// Blocks that it reclaims.
     pub blocks: u32,
@@ -166,7 +166,7 @@ impl ElementClock {
         }
     }
 
-    /// How much of the time from `at` to `done` the element collects.
+    /// Returns the part of the time from `at` to `done` in which the element collects.
     pub(super) fn collecting_between(&self, at: Nanos, done: Nanos) -> Nanos {
         let mut time = Nanos::ZERO;
         // They follow each other in time, and what ends after `at` is behind what does not.

@@ -15,7 +15,7 @@ use super::pool::{BlockPool, PageStates};
 /// A logical page without a place.
 pub(super) const UNMAPPED: u32 = u32::MAX;
 
-/// What one element holds and is doing.
+/// Holds the content and the state of one element.
 #[derive(Clone, Debug)]
 pub(super) struct ElementState {
     cost: CollectionCost,
@@ -91,7 +91,7 @@ impl ElementState {
         (pool as u32 * shape.pool_blocks + block) * shape.pages_per_block + page
     }
 
-    /// Where a physical page is: pool, block in the pool, page in the block.
+    /// Returns the place of a physical page: pool, block in the pool, page in the block.
     #[inline]
     fn locate(&self, ppn: u32) -> (usize, u32, u32) {
         let (block, page) = self.pages_per_block.divide(ppn);
@@ -387,7 +387,7 @@ impl ElementState {
         self.pools.iter().map(BlockPool::page_states).fold(PageStates::default(), PageStates::plus)
     }
 
-    /// Whether the element's physical page, by the SSD's number, holds this entry of the map and is
+    /// Checks that the element's physical page, by the SSD's number, holds this entry of the map and is
     /// valid.
     pub(super) fn check(&self, entry: u32, ppn: u32) -> Result<(), String> {
         let own = ppn - self.base;

@@ -5,7 +5,7 @@ use destage_plan::{Nanos, PageGeometry, Quota};
 use super::geometry_error::SsdGeometryError;
 use super::modern::{ModernConfig, ModernGeometry};
 
-/// Which element a host page is programmed in.
+/// Selects the element in which a host page is programmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageAllocation {
     /// A function of its address: pages are striped over the elements (specs §1.2).
@@ -84,17 +84,17 @@ impl Ftl {
     }
 }
 
-/// What the SSD is made of and how fast its parts are.
+/// Describes the parts of an SSD and their speeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SsdConfig {
-    /// How pages are mapped.
+    /// Selects the translation of pages.
     pub ftl: Ftl,
     /// Log blocks of an element, the sequential one of FAST included; `None` for all blocks of the
     /// reserve but one, which merges need.
     pub log_blocks: Option<u32>,
     /// Elements (packages), or channels: each serves one operation at a time.
     pub elements: u32,
-    /// Which of them a host page is programmed in.
+    /// Selects the element in which a host page is programmed.
     pub allocation: PageAllocation,
     /// With channels: pages whose channel nobody chooses go to the one that is idle first, and not in turn.
     pub idle_first: bool,
@@ -139,8 +139,8 @@ pub struct SsdConfig {
     /// Commands that the device takes at a time; the others wait in the host, in order. `None` for
     /// all that come.
     pub queue_depth: Option<u32>,
-    /// What the modern model of a drive has beside; `None` for the classic model, that of the papers. The modern one
-    /// uses none of the fields above that [`ModernConfig`] does not name.
+    /// Adds the settings of the modern model of a drive; `None` selects the classic model, that of the
+    /// papers. The modern model uses none of the fields above that [`ModernConfig`] does not name.
     pub modern: Option<ModernConfig>,
 }
 
@@ -228,7 +228,7 @@ const SLOWEST_TRANSFER_PS: u64 = 1_000_000;
 /// An [`SsdConfig`] with everything derived from it.
 #[derive(Clone, Debug)]
 pub struct SsdShape {
-    /// What it derives from.
+    /// Holds the configuration that the shape derives from.
     pub config: SsdConfig,
     /// Pages in an erase block.
     pub pages_per_block: u32,
@@ -257,8 +257,8 @@ pub struct SsdShape {
     pub transfer: Nanos,
     /// Moving one sector over the element's pins.
     pub transfer_sector: Nanos,
-    /// What follows from the settings of the modern model, if it is one. A pool's blocks are then superblocks' shares of a
-    /// die, and its low watermark is what pacing keeps free.
+    /// Holds the derived sizes of the modern model, if it is one. A pool's blocks are then superblocks'
+    /// shares of a die, and its low watermark is the free space that pacing maintains.
     pub modern: Option<Box<ModernGeometry>>,
 }
 

@@ -8,7 +8,7 @@ pub enum SsdGeometryError {
     Range {
         /// The key.
         key: &'static str,
-        /// Its value.
+        /// Holds the parameter's value.
         value: u64,
         /// Smallest value allowed.
         min: u64,

@@ -51,7 +51,7 @@ pub struct Ssd {
     steadiness: Option<SteadyState>,
 }
 
-/// What finds a place for a page. The page map, which is asked most, is told from the others by one look.
+/// Finds the place of a page. One comparison tells the page map from the others, since it is used most.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "an SSD stays where it is, and the page map is used for every page")]
 enum TranslationLayer {
@@ -59,7 +59,7 @@ enum TranslationLayer {
     Boxed(Box<BoxedLayer>),
 }
 
-/// What there is in place of the page map.
+/// Holds the translation layers other than the page map.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "an SSD has one of them")]
 enum BoxedLayer {
@@ -152,7 +152,7 @@ impl Ssd {
         }
     }
 
-    /// How it came to the state in which it began, if that was to be a steady one.
+    /// Returns how the SSD reached the steady state in which it began, if it began in one.
     pub const fn steadiness(&self) -> Option<SteadyState> {
         self.steadiness
     }
@@ -306,7 +306,7 @@ impl Ssd {
         })
     }
 
-    /// Whether it can be told to collect: reclaiming log blocks on demand is not modelled.
+    /// Is true if the SSD can be told to collect. Reclaiming log blocks on demand is not modelled.
     pub fn can_collect(&self) -> bool {
         matches!(self.layer, TranslationLayer::Pages(_)) || self.modern().is_some()
     }
@@ -386,7 +386,7 @@ impl Ssd {
         }
     }
 
-    /// How much of the time from `at` to `done` the element that holds the page collected.
+    /// Returns the part of the time from `at` to `done` in which the page's element collected.
     #[inline]
     pub fn collecting_between(&self, page: PageNo, at: Nanos, done: Nanos) -> Nanos {
         self.clock(self.element_of(page)).collecting_between(at, done)
@@ -421,8 +421,8 @@ impl Ssd {
         }
     }
 
-    /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a
-    /// collection on its element: one ended in between.
+    /// Is true if the latest operation on this page waited for a collection. The operation was issued at `at`
+    /// and done at `done`; a collection on its element ended in between.
     #[inline]
     pub fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool {
         // They follow each other in time; one that the operation itself set off in the background
@@ -461,7 +461,7 @@ impl Ssd {
         self.all_elements().map(|element| u64::from(self.free_blocks(element))).sum()
     }
 
-    /// When everything issued so far is done.
+    /// Returns the time at which everything issued so far is done.
     pub fn idle_at(&self) -> Nanos {
         match self.modern() {
             Some(layer) => layer.idle_at(),
@@ -482,7 +482,7 @@ impl Ssd {
         pages.into_iter().flatten().chain(others)
     }
 
-    /// How many of the device's pages are in which state.
+    /// Counts the device's pages by state.
     pub fn page_states(&self) -> PageStates {
         ask!(self, layer => layer.page_states())
     }

@@ -36,7 +36,7 @@ pub(super) struct PageMap {
     channels: ChannelTurns,
 }
 
-/// What there is beside with [`PageAllocation::Channels`].
+/// Holds the further state for [`PageAllocation::Channels`].
 #[derive(Clone, Debug, Default)]
 struct ChannelTurns {
     /// Valid pages of each channel; empty with static allocation.

@@ -11,7 +11,7 @@ const FREE: usize = 0;
 pub(super) struct BlockPool {
     pages_per_block: u32,
     data_pages: u32,
-    /// Which of a block's pages are valid: bit `i % 64` of word `i / 64`.
+    /// Marks the valid pages of each block: bit `i % 64` of word `i / 64`.
     valid: Vec<u64>,
     words_per_block: usize,
     blocks: Vec<EraseBlock>,
@@ -214,7 +214,7 @@ impl BlockPool {
         Some(word as u32 * 64 + left.trailing_zeros())
     }
 
-    /// Whether the page holds valid data.
+    /// Is true if the page holds valid data.
     pub(super) fn is_valid(&self, block: u32, page: u32) -> bool {
         self.valid[block as usize * self.words_per_block + (page / 64) as usize] >> (page % 64) & 1 == 1
     }
@@ -254,7 +254,7 @@ impl BlockPool {
     }
 }
 
-/// How many pages are in which state.
+/// Counts pages by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageStates {
     /// Hold the current data of a logical page.

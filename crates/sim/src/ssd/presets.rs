@@ -13,7 +13,7 @@ struct OfPaper {
     elements: u32,
     planes: u32,
     blocks_per_plane: u32,
-    /// What else differs.
+    /// Changes the other parameters.
     change: fn(&mut SsdConfig),
 }
 
@@ -62,7 +62,7 @@ const PAPERS: &[OfPaper] = &[
     },
 ];
 
-/// What a data sheet says of a drive's throughput.
+/// Holds a data sheet's figures of a drive's throughput.
 #[derive(Clone, Copy, Debug)]
 pub struct DataSheet {
     /// Reading 128 KiB at a time in ascending order, in MB/s (10^6 B).
@@ -73,10 +73,10 @@ pub struct DataSheet {
     pub random_read: u32,
     /// Writing 4 KiB anywhere, in requests a second.
     pub random_write: u32,
-    /// How many requests are outstanding meanwhile.
+    /// Sets the number of outstanding requests meanwhile.
     pub queue_depth: u32,
-    /// Whether random writes were counted once the drive had been overwritten for long, as sheets of drives for
-    /// servers do, and not when it was new.
+    /// Is true if the sheet counts random writes of a drive that had been overwritten for long, as sheets of
+    /// servers' drives do. Otherwise the drive was new.
     pub steady: bool,
 }
 
@@ -87,11 +87,11 @@ pub struct DataSheet {
 /// the row tells which. An element is what can read on its own: a die, or a plane of it.
 #[derive(Clone, Copy, Debug)]
 pub struct DrivePreset {
-    /// Its name on the command line.
+    /// Names the preset on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// Describes the preset.
     pub about: &'static str,
-    /// What reads and programs on its own.
+    /// Counts the units that read and program on their own.
     pub elements: u32,
     /// Bytes of flash.
     pub raw_bytes: u64,
@@ -107,7 +107,7 @@ pub struct DrivePreset {
     pub endurance: u32,
     /// Commands that it takes at a time, if its interface sets a limit that matters.
     pub queue_depth: Option<u32>,
-    /// What its data sheet says.
+    /// Holds the figures of the data sheet.
     pub sheet: DataSheet,
 }
 

@@ -1,6 +1,6 @@
 //! Says what the flash holds when a run begins.
 
-/// What the flash holds when the run begins.
+/// Describes the content of the flash when the run begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartState {
     /// Nothing: collection begins only once the device has been written through.
@@ -15,7 +15,7 @@ pub enum StartState {
     },
     /// Full, and then overwritten at random.
     Aged {
-        /// How many times the exported size is overwritten, in hundredths.
+        /// Sets how often the exported size is overwritten, in hundredths.
         overwrites_pct: u32,
         /// Seed of the overwrites.
         seed: u64,
@@ -43,7 +43,7 @@ impl std::fmt::Display for StartState {
 }
 
 impl StartState {
-    /// Whether it takes so long to come to that copies are better.
+    /// Is true if the state takes so long to reach that copies are better.
     pub const fn takes_long(self) -> bool {
         matches!(self, Self::Random { .. } | Self::Aged { .. } | Self::Steady { .. })
     }

@@ -15,16 +15,17 @@ const AGREES: u64 = 10;
 /// Windows after which it is given up.
 const MOST_WINDOWS: u32 = 60;
 
-/// How an SSD came to be steady: by random overwrites in windows of its exported size, or of more if that is
-/// small, until collection is under way and the write amplification of two windows in a row agrees within 1 %.
+/// Describes how an SSD became steady: random overwrites in windows of its exported size, or of more if that
+/// is small. They end when collection has begun and the write amplification of two windows in a row agrees
+/// within 1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SteadyState {
-    /// How many times the exported size was overwritten, in hundredths.
+    /// Counts how often the exported size was overwritten, in hundredths.
     pub overwrites_pct: u64,
     /// Write amplification of the last two windows, in thousandths: pages programmed for hosts and moved by
     /// collection, by those programmed for hosts.
     pub write_amplification_milli: [u64; 2],
-    /// Whether they agree.
+    /// Is true if the write amplifications agree.
     pub reached: bool,
 }
 

@@ -23,8 +23,8 @@ use destage_plan::Nanos;
 use super::{FlashPlace, LogBlocks, NONE};
 
 impl LogBlocks {
-    /// Where an overwrite goes; `None` if something was reclaimed for it and the place is to be
-    /// looked for anew.
+    /// Returns the place of an overwrite. `None` means that a log block was reclaimed for it, and the caller
+    /// looks for a place again.
     pub(super) fn place_in_fast(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<FlashPlace> {
         let own = self.own_log[block as usize];
         if own != NONE {

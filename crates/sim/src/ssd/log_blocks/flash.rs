@@ -4,7 +4,7 @@ use super::super::block_sets::BlockSets;
 use super::super::divisor::FastDivisor;
 use super::super::geometry::SsdShape;
 
-/// What an erased page holds.
+/// Marks an erased page.
 const ERASED: u32 = u32::MAX;
 
 /// Blocks and pages are numbered over all elements.
@@ -80,7 +80,7 @@ impl FlashBlocks {
         &mut self.holds[first..first + self.pages_per_block as usize]
     }
 
-    /// What the pages of the block hold.
+    /// Returns the programmed pages of the block, each with its content.
     #[inline]
     pub(super) fn pages(&self, block: u32) -> impl Iterator<Item = (u32, u32)> {
         let first = block * self.pages_per_block;

@@ -12,7 +12,7 @@ use destage_plan::Nanos;
 use super::{LogBlock, LogBlocks, NONE, UNMAPPED};
 use crate::ssd::ElementCollection;
 
-/// What the collection under way asks of the elements.
+/// Collects the work of the current collection for each element.
 #[derive(Clone, Debug)]
 pub(super) struct MergeWork {
     shares: Vec<ElementShare>,
@@ -20,7 +20,7 @@ pub(super) struct MergeWork {
     touched: Vec<u32>,
 }
 
-/// What it asks of one element.
+/// Holds the work of the current collection for one element.
 #[derive(Clone, Copy, Debug, Default)]
 struct ElementShare {
     takes_part: bool,

@@ -85,7 +85,7 @@ struct LogBlock {
     in_order: bool,
 }
 
-/// Where a page goes.
+/// Holds the place of a page.
 #[derive(Clone, Copy, Debug)]
 struct FlashPlace {
     /// Physical page.
@@ -178,7 +178,7 @@ impl LogBlocks {
         (0..rounds).map(move |i| (first + i) % count)
     }
 
-    /// Whether a block can be taken and one is left for merges.
+    /// Is true if a block can be taken and one remains for merges.
     #[inline]
     fn has_room(&self, element: u32) -> bool {
         self.flash.free_blocks(element) >= 2
@@ -231,8 +231,8 @@ impl LogBlocks {
         clock.occupy(0, now, self.cost.program)
     }
 
-    /// Where a page goes; `None` if something was reclaimed for it, so that its place is to be
-    /// looked for anew.
+    /// Returns the place of a page. `None` means that something was reclaimed for it, and the caller looks
+    /// for a place again.
     #[inline]
     fn place(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<FlashPlace> {
         let data = self.data[block as usize];
