@@ -173,8 +173,7 @@ fn no_device(c: &mut Criterion) {
     group.finish();
 }
 
-/// What goes around what is in the registry; these are all policies, each layer, and `GCaR` around
-/// them.
+/// Measures compositions of layers and policies: all policies, each layer, and `GCaR` around them.
 fn collecting(c: &mut Criterion) {
     const CHANNELS: [&str; 5] = ["gate+lru", "cave", "cawr", "cave+lb-clock", "cawr+lb-clock"];
     let requests = Arc::new(Rw80::new().collect::<Vec<_>>());

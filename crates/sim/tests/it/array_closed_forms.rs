@@ -32,7 +32,7 @@ fn of_fixed(geometry: &Geometry, times: FixedTimes) -> VirtualExecutor<Box<dyn S
     VirtualExecutor::new(controller, shape(geometry), 4096, devices, StepTimes::default())
 }
 
-/// What a command takes on an idle disk whose arm is where it is at first.
+/// Returns the time of a command on an idle disk whose arm is at its first position.
 fn alone(op: DiskOp, at: Nanos, page: u64, pages: u32) -> Nanos {
     serve(&mut disk(DiskScheduler::Fcfs), op, at, page, pages)
 }

@@ -25,7 +25,7 @@ fn figure(result: &ArrayResult, name: &str) -> u64 {
     cache[name].as_u64().unwrap_or_else(|| panic!("{name} is counted"))
 }
 
-/// It is cleaned a second after the write, in some reads and a write of a member.
+/// Expects the cleaning a second after the write, in some reads and a write of a member.
 #[test]
 fn a_row_is_behind_until_it_is_cleaned() {
     for policy in CACHES {
@@ -78,7 +78,7 @@ fn what_is_owed_at_the_end_is_told() {
     }
 }
 
-/// What is asked for, and when it is answered, is as without it.
+/// Expects the same requests and response times as without the drain.
 #[test]
 fn what_is_owed_is_paid_at_the_end_if_that_is_wanted() {
     for policy in ["none", "write-around", "write-through", "write-back", "leavo", "kdd"] {

@@ -1,4 +1,4 @@
-//! What holds of every run over an array.
+//! Tests laws that hold for every run over an array.
 
 use destage_plan::{Nanos, Op, PageNo, Request};
 use destage_raid::RaidLevel;
@@ -37,7 +37,7 @@ fn sum(summary: Option<&LatencySummary>) -> f64 {
     summary.map_or(0.0, |s| s.mean * s.count as f64)
 }
 
-/// What must be so whatever was asked, as long as no device failed.
+/// Checks the laws that hold for any requests, as long as no device failed.
 fn sound(experiment: &ArrayExperiment, result: &ArrayResult, requests: u64) {
     let c = &result.counters;
     assert_eq!(c.requests + result.context.warmup_requests, requests);

@@ -44,7 +44,7 @@ impl Channel {
         self.blocks.iter().flatten().filter(|slot| matches!(slot, Slot::Holds(_))).count()
     }
 
-    /// Whether that filled a block.
+    /// Appends a page, and returns whether that filled a block.
     fn append(&mut self, point: usize, page: u32, summary: bool) -> (usize, bool) {
         let n = self.blocks.len();
         let block = self.open[point].unwrap_or_else(|| {

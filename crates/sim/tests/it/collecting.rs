@@ -14,7 +14,7 @@ use destage_sim::ssd::{Ftl, ModernDesign, Ssd, SsdConfig, SsdShape, StartState};
 
 use crate::arrays::{self, PAGE, Random, answered, host, run, small_ssd, ssd_shape, submit_at};
 
-/// What a controller heard.
+/// Records the notices that a controller received.
 #[derive(Debug, Default)]
 struct Heard {
     collectors: DevSet,

@@ -12,7 +12,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 const MS: f64 = 1e6;
 
-/// How many times as much `make soak` does.
+/// Returns the factor by which `make soak` repeats the tests.
 fn soak() -> u64 {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 20 } else { 1 }
 }

@@ -30,7 +30,7 @@ fn scaled(drive: &DrivePreset) -> SsdConfig {
     drive.config(geometry()).with_pages(PAGES, geometry()).expect("a device of 2 GiB")
 }
 
-/// What a host has done that always has so many of these outstanding; the first half is not measured.
+/// Runs a host that always has `depth` requests outstanding. The first half of the requests is not measured.
 fn at_depth(config: SsdConfig, start: StartState, depth: u32, requests: &[Request]) -> RunResult {
     let mut experiment: BufferExperiment = experiment(&["none"], &[4096], geometry(), DeviceConfig::Ssd(config, start));
     experiment.run.host = HostModel::Closed { depth };

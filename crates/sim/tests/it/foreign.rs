@@ -126,7 +126,7 @@ fn one_that_does_what_lru_does_has_its_results() {
 /// Answers every access in the same way.
 struct Stubborn {
     victims: &'static [&'static [u64]],
-    /// It names them when it is asked for a victim, and lets pages in meanwhile.
+    /// Names victims only when it is asked for one, and lets pages in meanwhile.
     waits: bool,
     told: Arc<Mutex<Vec<String>>>,
 }
@@ -161,7 +161,7 @@ impl PageChooser for Stubborn {
     }
 }
 
-/// What one that answers so is told at writes of these pages into a buffer of two.
+/// Returns what a policy with these answers is told, after writes of these pages into a buffer of two.
 fn told(unit: EvictionUnit, victims: &'static [&'static [u64]], pages: &[u32]) -> Vec<String> {
     let told = Arc::default();
     let (into, config) = (Arc::clone(&told), BufferConfig { capacity_pages: 2, pages_per_block: 4, elements: 1 });

@@ -425,7 +425,7 @@ fn a_burst_that_recovers_is_not_saturation() {
     assert_eq!(r.saturated, None);
 }
 
-/// What was found of the trace and its place on the device.
+/// Returns the warnings about the trace and its place on the device.
 fn of_the_trace(run: &RunResult) -> Vec<String> {
     const KINDS: [&str; 8] =
         ["nothing", "no-such-volume", "left-out", "wrapped", "compacted", "reversed", "clock-jumps", "skipped"];

@@ -62,7 +62,7 @@ fn workload(seed: u64) -> Vec<Request> {
     mixed(seed, device_pages(), REQUESTS, Nanos(60_000_000))
 }
 
-/// How a run treats flushes, discards and partial pages.
+/// Selects the treatment of flushes, discards and partial pages.
 type Ways = (FlushMode, TrimMode, SubpageWrites);
 
 const WAYS: [Ways; 4] = [
@@ -81,7 +81,7 @@ fn over(device: DeviceConfig, policies: &[&str], (flush, trim, subpage): Ways) -
     experiment
 }
 
-/// What the requests ask for, found by walking over the pages of each.
+/// Counts the requests' demands, found by walking over the pages of each.
 #[derive(Default)]
 struct Asked {
     reads: u64,
@@ -406,9 +406,9 @@ fn balances_the_channels(r: &RunResult, name: &str) {
     assert!(agrees(ssd.cv_erases, variation(|e| e.erases)), "{name}");
 }
 
-/// What a policy decides does not depend on the device as long as it does not look at it, so
-/// everything that the buffer counts is the same without a device, in the cost model and over the
-/// SSD; the cost model pads on its own account.
+/// Compares runs without a device, in the cost model and over the SSD. A policy's decisions do not depend on
+/// a device that it does not look at, so all counts of the buffer agree. The cost model pads on its own
+/// account.
 #[test]
 fn the_device_does_not_matter_to_the_buffer() {
     for (seed, ways) in WAYS.into_iter().enumerate() {
@@ -490,7 +490,7 @@ impl Lru {
         }
     }
 
-    /// Whether the page was there.
+    /// Accesses a page, and returns true if the page was there.
     fn access(&mut self, page: u64, write: bool) -> bool {
         let c = &mut self.counters;
         *(if write { &mut c.write_pages } else { &mut c.read_pages }) += 1;
@@ -519,7 +519,7 @@ impl Lru {
         false
     }
 
-    /// How many were dirty.
+    /// Cleans all pages, and returns how many were dirty.
     fn clean_all(&mut self) -> u64 {
         let dirty = self.held.iter().filter(|held| held.1).count();
         self.held.iter_mut().for_each(|held| held.1 = false);

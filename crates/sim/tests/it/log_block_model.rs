@@ -41,7 +41,7 @@ const COLLECTIONS_AHEAD: usize = 1 << 14;
 struct Block {
     slots: Vec<Slot>,
     purpose: Use,
-    /// When it was written last (BAST), or begun (FAST).
+    /// Holds the time of the last write (BAST), or of the begin (FAST).
     stamp: u64,
     erases: u32,
 }
@@ -93,7 +93,7 @@ impl ElementModel {
 /// Element, block, slot.
 type At = (usize, usize, usize);
 
-/// What a collection has an element do.
+/// Holds the work of a collection for an element.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     reads_for_others: u64,
@@ -181,7 +181,7 @@ impl Model {
         fixed.then(|| (page / self.config.stride % self.config.elements) as usize)
     }
 
-    /// Where to begin a block, from the first choice on.
+    /// Lists the elements in which a block may begin, from the first choice on.
     fn candidates(&self, first: usize) -> Vec<usize> {
         let count = self.elements.len();
         let rounds = if self.config.allocation == PageAllocation::Static { 1 } else { 2 * count };
@@ -555,7 +555,7 @@ fn driven(config: &SsdConfig, pages_per_block: u64, start: StartState, operation
     ssd.total()
 }
 
-/// How many times as much `make soak` does.
+/// Returns the factor by which `make soak` repeats the tests.
 fn soak() -> u32 {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 20 } else { 1 }
 }

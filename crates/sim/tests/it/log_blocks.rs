@@ -240,7 +240,7 @@ fn merges(r: &RunResult) -> [u64; 3] {
     [ssd.switch_merges, ssd.partial_merges, ssd.full_merges].map(|count| count.expect("log blocks"))
 }
 
-/// What BPLRU's padding is for: over BAST every merge is a switch, while the same buffer without it
+/// Shows the purpose of BPLRU's padding: over BAST every merge is a switch, while the same buffer without it
 /// leaves full ones.
 #[test]
 fn padding_turns_full_merges_into_switches() {

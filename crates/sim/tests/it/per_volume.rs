@@ -196,7 +196,7 @@ fn the_only_volume_is_the_run() {
     }
 }
 
-/// What the model counts of a volume: read and write hits, pages written, pages drained.
+/// Counts a volume's events in the model: read and write hits, pages written, pages drained.
 type Model = BTreeMap<u32, [u64; 4]>;
 
 /// A list of pages from the most to the least recently used, each with who wrote it last.

@@ -1,4 +1,4 @@
-//! What is told to end has no results, and does not do what it would take long to do.
+//! Tests that a stopped experiment has no results, and leaves out long work.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

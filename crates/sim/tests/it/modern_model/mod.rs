@@ -164,7 +164,7 @@ impl DrivePair {
     }
 }
 
-/// What happens between two operations.
+/// Draws the time between two operations, in ns.
 fn pause(random: &mut Xoshiro256PlusPlus, load: u64) -> u64 {
     match below(random, 100) {
         0 => 20_000_000,

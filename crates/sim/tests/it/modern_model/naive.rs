@@ -49,7 +49,7 @@ pub struct DieCounts {
 #[derive(Clone, Debug)]
 struct EventDie {
     queue: Vec<QueuedWork>,
-    /// When the head of the queue began, if it is under way.
+    /// Holds the begin of the queue's head, if it is in service.
     running: Option<u64>,
     /// Nothing of the queue begins before this.
     free_at: u64,
@@ -233,7 +233,7 @@ impl NaiveDrive {
         self.config.modern.as_ref().expect("modern")
     }
 
-    /// When something happens on a die next, and whether that is an end.
+    /// Returns the time of the next event on a die, and whether it is an end.
     fn next_event(die: &EventDie) -> Option<(u64, bool)> {
         let head = die.queue.first()?;
         Some(match die.running {
@@ -607,7 +607,7 @@ impl NaiveDrive {
         }
     }
 
-    /// When a die is idle if no further reads come.
+    /// Returns the time at which a die is idle if no further reads come.
     pub fn idle_at(&self, die: usize) -> u64 {
         let mut die = self.dies[die].clone();
         while let Some(event) = Self::next_event(&die) {
@@ -616,7 +616,7 @@ impl NaiveDrive {
         die.free_at
     }
 
-    /// Whether a die is in a slice of collection.
+    /// Is true if a die is in a slice of collection.
     pub fn is_in_slice(&self, die: usize, now: u64) -> bool {
         let mut copy = self.clone();
         copy.run_until(now);

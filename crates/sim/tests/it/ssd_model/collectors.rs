@@ -1,5 +1,5 @@
-//! How much a collection cleans, and where it puts what it moves: the SSD against the model, and what each choice
-//! changes.
+//! Compares the SSD with the model: how much a collection cleans and where it puts the moved pages. Further
+//! tests show the effect of each choice.
 
 use super::*;
 

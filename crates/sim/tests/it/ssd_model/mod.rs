@@ -195,7 +195,7 @@ impl Model {
         self.config.program.0 + self.transfer(1)
     }
 
-    /// Where the page is: pool, block, slot.
+    /// Returns the place of the page: pool, block, slot.
     fn find(&self, element: usize, lpn: u32) -> Option<(usize, usize, usize)> {
         self.elements[element].pools.iter().enumerate().find_map(|(p, pool)| {
             pool.blocks.iter().enumerate().find_map(|(b, block)| {
@@ -444,7 +444,7 @@ fn driven(config: &SsdConfig, pages_per_block: u64, start: StartState, operation
 
 const OPERATIONS: u32 = 50_000;
 
-/// How many times as much `make soak` does.
+/// Returns the factor by which `make soak` repeats the tests.
 fn soak() -> u32 {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 20 } else { 1 }
 }
