@@ -56,7 +56,7 @@ use super::{
     EvictionVeto, Evictions, PageAccess, PolicyError, WhenExhausted,
 };
 
-/// What [`Gcar`] did.
+/// Counts the decisions of [`Gcar`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GcCounters {
     /// Victims passed over.
@@ -69,7 +69,7 @@ pub struct GcCounters {
 }
 
 impl GcCounters {
-    /// What was counted since `before`.
+    /// Returns the counts since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What the layer is called, its parameters, and which of their values can hold around which policy.
+//! Defines the layer's name and parameters, and which values can hold around which policy.
 
 use destage_plan::{ParamSpec, same_value};
 
@@ -47,7 +47,7 @@ pub(super) const SOON_MARGIN: ParamSpec = ParamSpec {
     help: "an element is avoided ahead of its collection, from this many free blocks above those at which it begins",
 };
 
-/// What the layer is.
+/// Describes the layer.
 pub(in crate::buffer) const GCAR: LayerInfo = LayerInfo {
     name: "gcar",
     title: "passes over what lies on elements that collect garbage",
@@ -64,7 +64,7 @@ pub(in crate::buffer) const GCAR: LayerInfo = LayerInfo {
     params: &[POOL, ALL_GC, MAX_SHARE, AFTER, DESTAGE_SCOPE, SOON_MARGIN],
 };
 
-/// What the layer is around, as far as its parameters depend on that.
+/// Describes the policy inside, as far as the layer's parameters depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::buffer) struct InnerPolicy {
     /// The policy or a layer around it chooses channels.

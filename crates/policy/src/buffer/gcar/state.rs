@@ -1,4 +1,4 @@
-//! What the layer knows: all but the policy inside.
+//! Holds the state of the layer: all but the policy inside.
 
 use destage_plan::{Element, PageNo};
 
@@ -28,27 +28,27 @@ pub(super) const NOWHERE: Element = Element(u32::MAX - 1);
 /// A page or block that the policy inside gives up at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GivenUpVictim {
-    /// When it was last used.
+    /// Holds the clock of the last use.
     used: u64,
-    /// Its dirty pages.
+    /// Counts the dirty pages.
     pub(super) dirty: u32,
     /// The element for whose sake it was passed over, if it has been dirty since.
     deferred: Element,
-    /// When it was, its missing pages were to be read and written.
+    /// Is true if the victim was to be padded when it was passed over: its missing pages read and written.
     padded: bool,
 }
 
 pub(super) const UNUSED: GivenUpVictim = GivenUpVictim { used: 0, dirty: 0, deferred: NONE, padded: false };
 
-/// What concerns one element.
+/// Holds the state of one element.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfElement {
     /// Victims passed over for its sake; those that are deferred no longer may still be there.
     pub(super) deferred: Vec<u32>,
-    /// Its dirty pages, if all of them are to be destaged; those that are clean again may still be
-    /// there.
+    /// Lists the element's dirty pages, if all of them are to be destaged. Pages that are clean again may
+    /// still be listed.
     pub(super) dirty: Vec<u32>,
-    /// Its pages in the buffer, if they are counted.
+    /// Counts the element's pages in the buffer, if they are counted.
     pub(super) held: u32,
     /// The policy inside has passed over something for its sake.
     pub(super) parked: bool,
@@ -106,7 +106,7 @@ impl GcarState {
         &mut self.elements[element.index()]
     }
 
-    /// What is known of a page and its victim; see [`BufferPolicy::prefetch`].
+    /// Reads the state of a page and its victim ahead of use; see [`BufferPolicy::prefetch`].
     #[inline]
     pub(super) fn prefetch(&self, page: PageNo) -> u32 {
         self.victims[(page.0 / self.pages_per_victim) as usize].dirty ^ u32::from(self.dirty[page.index()])
@@ -313,7 +313,7 @@ impl GcarState {
         }
     }
 
-    /// Whether the pages of avoided elements take more of the buffer than they may.
+    /// Is true if the pages of avoided elements take more of the buffer than they may.
     pub(super) fn is_over_limit<D: DeviceView>(&mut self, device: &D) -> bool {
         let Some(most) = self.most_pages else { return false };
         self.lifted = false;
@@ -332,8 +332,8 @@ impl GcarState {
         places.find(|&other| other != element && self.avoids(device, other))
     }
 
-    /// What is to be destaged now that the element has collected, in LRU order; each is deferred no
-    /// longer.
+    /// Returns the victims to destage after the element's collection, in LRU order. None of them is deferred
+    /// any longer.
     pub(super) fn take_deferred<D: DeviceView>(&mut self, device: &D, element: Element) -> Vec<u32> {
         let pages_per_victim = self.pages_per_victim;
         let own = self.of(element);

@@ -39,16 +39,16 @@ type ArcQueues = crate::buffer::queues::PageQueues<2, 4>;
 const T1: u32 = 0;
 /// Pages used more than once.
 const T2: u32 = 1;
-/// What left T1.
+/// Numbers the list of ghosts that left T1.
 const B1: u32 = 2;
-/// What left T2.
+/// Numbers the list of ghosts that left T2.
 const B2: u32 = 3;
 
 /// The adaptive replacement cache.
 #[derive(Clone, Debug)]
 pub(super) struct Arc {
     capacity: u32,
-    /// What T1 should have, p in the paper.
+    /// Holds the target size of T1 in pages, p in the paper.
     target: f64,
 }
 

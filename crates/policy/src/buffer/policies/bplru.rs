@@ -22,7 +22,7 @@ use crate::links::NodeLinks;
 /// The sentinel of the list; node `block + 1` is the block.
 const LIST: u32 = 0;
 
-/// When the sequence of writes to a block is broken.
+/// Marks a block whose sequence of writes is broken.
 const BROKEN: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) struct Bplru {
     compensation: LruCompensation,
     /// Most recently used first.
     list: NodeLinks,
-    /// What a veto passed over.
+    /// Holds the blocks that a veto passed over.
     parking: ParkedLists,
 }
 

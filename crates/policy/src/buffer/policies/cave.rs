@@ -54,7 +54,7 @@ const COLD_DIRTY: u32 = 2;
 #[derive(Clone, Debug)]
 pub(super) struct Cave {
     pages: PageLists,
-    /// What was passed over in the cold clean list.
+    /// Holds the pages of the cold clean list that a veto passed over.
     parking: ParkedLists,
     channels: WriteChannels,
     /// Pages in the list of cold dirty pages.

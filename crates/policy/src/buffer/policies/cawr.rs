@@ -92,7 +92,7 @@ enum NextChannel {
 #[derive(Clone, Debug)]
 pub(super) struct Cawr {
     pages: PageLists,
-    /// What was passed over in the cold clean list.
+    /// Holds the pages of the cold clean list that a veto passed over.
     parking: ParkedLists,
     channels: WriteChannels,
     neighbours: AddressOrder,
@@ -199,8 +199,8 @@ impl Cawr {
         allowed.is_some()
     }
 
-    /// Whether the page, right after `before` by address, would follow those of a list that is not
-    /// empty.
+    /// Is true if the page would continue the sequence of a list that is not empty; `before` is the page
+    /// before it by address.
     #[inline]
     fn is_sequence(&self, page: u32, before: Option<u32>, channel: u32) -> bool {
         let list = FIRST_COLD_DIRTY + channel;
@@ -253,7 +253,7 @@ impl Cawr {
         place.is_some()
     }
 
-    /// Whether every list that takes part in a multi-eviction has a page.
+    /// Is true if every list that takes part in a multi-eviction has a page.
     #[inline]
     fn is_complete(&self) -> bool {
         (0..).zip(&self.lengths).all(|(channel, &length)| length > 0 || !self.channels.is_open(channel))

@@ -42,14 +42,14 @@ const OF_CLEAN: usize = 0;
 /// The largest write cost, in reads.
 const MOST_READS: u32 = 1_000_000;
 
-/// What moves the window.
+/// Adapts the window to the cost of evictions.
 #[derive(Clone, Debug)]
 struct WindowAdaptation {
     /// Evictions in a period.
     period: u32,
-    /// What the share changes by after each.
+    /// Sets the change of the share after each period.
     step: u32,
-    /// What a dirty victim costs, in pages read.
+    /// Sets the cost of a dirty victim, in pages read.
     write_cost: u64,
     /// The share now.
     share: u32,

@@ -39,7 +39,7 @@ const SI: u32 = 0;
 /// Parts in a whole: a share is exact to the millionth of a percent.
 const WHOLE: u64 = 100_000_000;
 
-/// How many clusters SI may hold.
+/// Limits the clusters in SI.
 #[derive(Clone, Copy, Debug)]
 enum SiMax {
     Clusters(u32),

@@ -51,7 +51,7 @@ impl BlockPolicy for Fab {
 
     const KEEPS_CLEAN: bool = true;
 
-    /// When the block was last used, in uses of any block.
+    /// Holds the number of the block's last use, in uses of any block.
     type History = u64;
 
     fn with_params(config: BufferConfig, _params: &Params) -> Result<Self, PolicyError> {

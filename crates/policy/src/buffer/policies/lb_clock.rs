@@ -53,7 +53,8 @@ pub(super) struct LbClock {
     previous: u32,
     ring: NodeLinks,
     hand: u32,
-    /// Where the block of the incoming page enters the ring, if the eviction for it says so.
+    /// Holds the place where the block of the incoming page enters the ring, if the eviction for that page
+    /// sets one.
     entry: Option<RingEntryPoint>,
     next_label: u64,
     candidates: BlockCandidates,
@@ -62,7 +63,7 @@ pub(super) struct LbClock {
     vetoes: VetoedBlocks,
 }
 
-/// Where a block enters the ring.
+/// Names the place where a block enters the ring.
 #[derive(Clone, Copy, Debug)]
 struct RingEntryPoint {
     before: u32,

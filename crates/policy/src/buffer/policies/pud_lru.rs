@@ -74,7 +74,7 @@ impl PudThreshold {
     }
 }
 
-/// When a buffered block was written.
+/// Holds the times of a buffered block's writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UpdateHistory {
     /// The time of the last write, which is 1 or more.
@@ -253,7 +253,7 @@ pub(super) struct PudLru {
     updated: UpdatedBlocks,
     /// The blocks that were never updated, the newest first.
     new: NodeLinks,
-    /// Where the present search stands among those, if it has passed any.
+    /// Holds the present search's place among the new blocks, if the search has passed any.
     new_at: Option<u32>,
     /// The other blocks that it has passed: entries of the heaps, with their sizes.
     passed_over: Vec<(u32, PudEntry)>,
@@ -510,7 +510,7 @@ mod tests {
         policy
     }
 
-    /// What leaves for a write.
+    /// Writes a page, and returns the pages that leave.
     fn write(policy: &mut BlockBuffer<PudLru>, page: u32) -> Vec<PageNo> {
         let mut out = Evictions::default();
         policy.access(PageAccess::write(page), &NoDevice, &mut NoVeto, &mut out);

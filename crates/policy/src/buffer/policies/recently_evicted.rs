@@ -52,13 +52,13 @@ struct WindowSeat {
     /// The frames of the block that entered the window next and last before it, 0 if there is none.
     newer: u32,
     older: u32,
-    /// When the frame entered the window; the order in the window is that of entering it.
+    /// Counts the frames that had entered the window before; the window's order is that of entering.
     entered: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowBlock {
-    /// Its frames in the window, 0 if there is none.
+    /// Holds the block's newest frame in the window, 0 if there is none.
     newest: u32,
     oldest: u32,
     count: u32,
@@ -295,7 +295,7 @@ impl RecentlyEvicted {
         oldest.filter(|&frame| frame != 0).min_by_key(|&frame| self.seats[frame as usize].entered)
     }
 
-    /// What leaves if the window has no page of a victim block.
+    /// Returns the frame that leaves if the window has no page of a victim block.
     #[inline]
     fn of_new_block(&self, lists: &PageLists) -> Option<u32> {
         if let Some(block) = self.sizes.as_ref().and_then(|sizes| sizes.blocks().next()) {

@@ -53,7 +53,7 @@ type S3Queues = crate::buffer::queues::PageQueues<2, 3>;
 const SMALL: u32 = 0;
 /// Pages that were used again.
 const MAIN: u32 = 1;
-/// What left the small queue.
+/// Numbers the queue of ghosts that left the small queue.
 const GHOST: u32 = 2;
 
 /// The most uses that are counted.
@@ -167,7 +167,7 @@ impl QueuePolicy<2, 3> for S3Fifo {
 }
 
 impl S3Fifo {
-    /// Whether S is to give up the next page.
+    /// Is true if S gives up the next page.
     #[inline]
     fn small_first(&self, queues: &S3Queues) -> bool {
         let (small, main) = (queues.len(SMALL), queues.len(MAIN));

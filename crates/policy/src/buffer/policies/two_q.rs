@@ -40,7 +40,7 @@ type TwoQueues = crate::buffer::queues::PageQueues<2, 3>;
 const A1_IN: u32 = 0;
 /// Pages that came again.
 const AM: u32 = 1;
-/// What left A1in.
+/// Numbers the queue of ghosts that left A1in.
 const A1_OUT: u32 = 2;
 
 /// 2Q, the full version.

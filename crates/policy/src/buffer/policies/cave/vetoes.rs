@@ -1,15 +1,14 @@
-//! What leaves CAVE under a veto. It is asked about clean pages only, and those of the cold clean
-//! list that it passes over are parked: where dirty pages go is a matter of channels. Those that it
-//! avoids are skipped, and so many fewer pages are enough.
+//! Chooses CAVE's victims under a veto. CAVE asks about clean pages only, since channels decide about dirty
+//! ones, and parks those of the cold clean list that the veto passes over. Avoided channels are skipped, and
+//! fewer pages are enough by as many.
 
 use super::Cave;
 use crate::buffer::{EvictionVeto, Evictions, WhenExhausted};
 
 impl Cave {
-    /// Where the veto avoids all channels, or nothing is collected since all that is left was
-    /// passed over: drops the oldest page passed over, unless the access shall bypass; returns
-    /// whether something left. `None` if the pages collected are to leave, as they do all the same
-    /// if nothing was passed over.
+    /// Drops the oldest page passed over, where the veto avoids all channels or all other pages were passed
+    /// over. If the access shall bypass, no page is dropped. Returns whether a page left. Returns `None` if
+    /// the collected pages are to leave, as they also do if no page was passed over.
     pub(super) fn instead_of_programming<V: EvictionVeto>(
         &mut self,
         veto: &mut V,

@@ -1,16 +1,15 @@
-//! What leaves CAWR under a veto. It is asked about clean pages only, and those of the cold clean
-//! list that it passes over are parked: where dirty pages go is a matter of channels. Cold dirty
-//! lists whose channel it avoids sit out: they are not written and no page begins one of them, but
-//! a page that follows theirs joins it.
+//! Chooses CAWR's victims under a veto. CAWR asks about clean pages only, since channels decide about dirty
+//! ones, and parks those of the cold clean list that the veto passes over. A cold dirty list sits out while
+//! its channel is avoided: it is not written and no page begins it, but a page that follows its pages joins
+//! it.
 
 use super::Cawr;
 use crate::buffer::{EvictionVeto, Evictions, WhenExhausted};
 
 impl Cawr {
-    /// Where the veto avoids the channels of all cold dirty lists with pages, or none has pages
-    /// since all that is left was passed over: drops the oldest page passed over, unless the access
-    /// shall bypass; returns whether something left. `None` if lists are to be written, as all are
-    /// nevertheless if nothing was passed over.
+    /// Drops the oldest page passed over, where the veto avoids the channels of all cold dirty lists with
+    /// pages, or all other pages were passed over. If the access shall bypass, no page is dropped. Returns
+    /// whether a page left. Returns `None` if lists are to be written, as all are if no page was passed over.
     pub(super) fn instead_of_programming<V: EvictionVeto>(
         &mut self,
         veto: &mut V,

@@ -13,7 +13,7 @@ use crate::buffer::block_buffer::HeldBlock;
 pub(super) struct PassedOver {
     /// Block → it stands here and in no list.
     is_parked: Vec<bool>,
-    /// How many do.
+    /// Counts the parked blocks.
     blocks: u32,
     /// Per element the blocks and when they were last used; entries of blocks that were used since
     /// are outdated.

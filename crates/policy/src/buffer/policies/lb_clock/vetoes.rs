@@ -1,11 +1,10 @@
-//! Which block leaves LB-CLOCK where the published victim is protected (`protect_current`) or
-//! vetoed.
+//! Chooses LB-CLOCK's victim where the published one is protected (`protect_current`) or vetoed.
 //!
-//! The search goes on where the hand would: through the candidates, through the blocks reset in
-//! this round, and through those that the hand would reset if it made a whole turn. What a veto
-//! passed over is kept aside (*parked*) until it is written, or loses a page, or
-//! [`BufferNotice::Resume`](crate::buffer::BufferNotice::Resume) comes. A bit that is set is in one of two
-//! logs, so that the blocks behind the candidates are found without a scan too.
+//! The search goes on where the hand would: through the candidates, through the blocks reset in this round,
+//! and through those that the hand would reset in a whole turn. A block that a veto passed over is *parked*
+//! until it is written, or loses a page, or [`BufferNotice::Resume`](crate::buffer::BufferNotice::Resume)
+//! comes. Each set bit is in one of two logs, so that no scan is needed for the blocks after the candidates
+//! either.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +15,7 @@ use super::{LbClock, RingState};
 use crate::buffer::block_buffer::{HeldBlock, PolicyBlocks};
 use crate::buffer::{EvictionVeto, WhenExhausted};
 
-/// What there is to know beside where a veto has its say.
+/// Holds the further state of a policy under a veto.
 #[derive(Clone, Debug, Default)]
 pub(super) struct VetoedBlocks {
     /// The parked blocks by element. Those that are not parked any longer may still be there.
