@@ -40,7 +40,7 @@ const BLOCK_CHANNEL: ParamSpec = ParamSpec {
     help: "whether channels go round from page to page or from block to block (specs D9)",
 };
 
-/// What CAVE is around a policy.
+/// Describes the layer CAVE.
 pub(super) const LAYER: LayerInfo = LayerInfo {
     name: "cave",
     title: "a victim block for each channel at once, written in rounds of a page from each",
@@ -61,7 +61,7 @@ pub(super) const LAYER: LayerInfo = LayerInfo {
 #[derive(Clone, Copy)]
 struct LeavingPage {
     page: PageNo,
-    /// It is not buffered and is read first.
+    /// Is true if the page is not buffered and is read first.
     pad: bool,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct CaveBlocks<B> {
     capacity: u32,
     channels: WriteChannels,
     per_block: bool,
-    /// What the policy inside gave up.
+    /// Holds the victims of the policy inside.
     given_up: Evictions,
     /// The victim blocks of the multi-eviction and their pages in ascending order.
     victims: Vec<VictimBlock>,

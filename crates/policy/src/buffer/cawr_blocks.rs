@@ -35,7 +35,7 @@ use super::{
     Evictions, PageAccess, PolicyError, WhenExhausted,
 };
 
-/// What CAWR is around a policy.
+/// Describes the layer CAWR.
 pub(super) const LAYER: LayerInfo = LayerInfo {
     name: "cawr",
     title: "victim blocks are written page by page, each through its own channel, several at once",
@@ -64,7 +64,7 @@ pub(super) struct CawrBlocks<B> {
     /// Per list, its pages and the block they belong to.
     lengths: Vec<u32>,
     blocks: Vec<u32>,
-    /// What the policy inside gave up.
+    /// Holds the victims of the policy inside.
     victims: Evictions,
     memory_accesses: u64,
 }
@@ -123,7 +123,7 @@ impl<B: BufferPolicy> CawrBlocks<B> {
         list
     }
 
-    /// Whether every list that takes part in a multi-eviction has a page.
+    /// Is true if every list that takes part in a multi-eviction has a page.
     #[inline]
     fn is_complete(&self) -> bool {
         (0..).zip(&self.lengths).all(|(list, &length)| length > 0 || !self.channels.is_open(list))

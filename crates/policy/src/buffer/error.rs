@@ -5,7 +5,7 @@ use destage_plan::SpecError;
 /// Why a buffer could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// Its name or its parameters are wrong.
+    /// Refuses a wrong name or wrong parameters.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The buffer cannot hold a page.

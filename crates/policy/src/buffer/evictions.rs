@@ -1,8 +1,8 @@
-//! What leaves a buffer: a flat, reused list of groups of pages.
+//! Lists the pages that leave a buffer, in groups; the list is flat and reused.
 
 use destage_plan::PageNo;
 
-/// What happens to the pages of a group.
+/// Selects the treatment of a group's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EvictionKind {
     /// Dirty pages: programmed, and gone from the buffer.
@@ -16,7 +16,7 @@ pub enum EvictionKind {
     Clean,
 }
 
-/// When the frames of a group are free again.
+/// Selects the time at which the frames of a group are free again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameWait {
     /// Each when its own page is programmed.
@@ -28,9 +28,9 @@ pub enum FrameWait {
 /// Pages that are treated alike.
 #[derive(Clone, Copy, Debug)]
 pub struct EvictionGroup {
-    /// What happens to the pages.
+    /// Selects the treatment of the pages.
     pub kind: EvictionKind,
-    /// When their frames are free.
+    /// Selects the time at which the pages' frames are free.
     pub wait: FrameWait,
     /// Done behind waiting host requests.
     pub background: bool,
@@ -42,7 +42,7 @@ pub struct EvictionGroup {
     pub units: u32,
     start: u32,
     end: u32,
-    /// Where the channels of its pages begin; [`NO_CHANNELS`] leaves the choice to the device.
+    /// Holds the index of the first page's channel; [`NO_CHANNELS`] leaves the choice to the device.
     channels: u32,
 }
 
@@ -56,7 +56,7 @@ impl EvictionGroup {
         self.end - self.start
     }
 
-    /// Whether the group has no pages.
+    /// Is true if the group has no pages.
     pub const fn is_empty(&self) -> bool {
         self.start == self.end
     }
@@ -80,7 +80,7 @@ impl Evictions {
         self.channels.clear();
     }
 
-    /// Whether nothing leaves.
+    /// Is true if nothing leaves.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
@@ -216,7 +216,7 @@ impl Evictions {
         }
     }
 
-    /// How many groups there are.
+    /// Returns the number of groups.
     #[inline]
     pub fn len(&self) -> usize {
         self.groups.len()

@@ -28,10 +28,10 @@ pub trait PageChooser: Send {
     /// As [`Self::access`].
     fn evict(&mut self, victims: &mut VictimList) -> Result<(), ChooserFailed>;
 
-    /// Whether a page that is not held would be let in.
+    /// Returns true if a page that is not held would be let in.
     ///
     /// # Errors
-    /// As [`Self::access`].
+    /// Fails as [`Self::access`] does.
     fn admits(&self, access: PageAccess) -> Result<bool, ChooserFailed>;
 
     /// The page has left without having been chosen: its content is no longer needed, or it was written past the buffer.
@@ -46,7 +46,7 @@ pub trait PageChooser: Send {
     /// As [`Self::access`].
     fn cleaned(&mut self, pages: &[PageNo]) -> Result<(), ChooserFailed>;
 
-    /// It broke the rules; the message says how.
+    /// Tells the chooser that an answer broke the rules; the message says how.
     fn broke(&self, message: String);
 }
 
@@ -58,7 +58,7 @@ pub struct ChooserFailed;
 #[derive(Clone, Debug, Default)]
 pub struct VictimList {
     pages: Vec<u64>,
-    /// Where each unit ends.
+    /// Holds the end of each unit in `pages`.
     ends: Vec<usize>,
 }
 
@@ -90,7 +90,7 @@ impl VictimList {
 pub struct ForeignPolicy {
     /// The name, which is no listed policy's.
     pub name: String,
-    /// What leaves at once.
+    /// Selects the unit that leaves at once.
     pub unit: EvictionUnit,
     /// Makes a chooser for each run.
     pub make: MakeChooser,
@@ -105,7 +105,7 @@ impl std::fmt::Debug for ForeignPolicy {
     }
 }
 
-/// What is known of a page.
+/// Says whether a page is held, and if it is dirty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum PageState {
     #[default]
@@ -123,7 +123,7 @@ pub struct ForeignBuffer {
     held: u32,
     pages: Vec<PageState>,
     victims: VictimList,
-    /// It is not asked any more, and what the run says means nothing.
+    /// Is true after an error: the chooser is not asked any more, and the run's result means nothing.
     failed: bool,
 }
 
@@ -151,7 +151,7 @@ impl ForeignBuffer {
         self.pages[page.0 as usize]
     }
 
-    /// What a chooser answered, if it did.
+    /// Returns the chooser's answer, or none after an error, which ends the questions.
     fn heard<T>(&mut self, answer: Result<T, ChooserFailed>) -> Option<T> {
         self.failed |= answer.is_err();
         answer.ok()

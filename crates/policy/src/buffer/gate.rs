@@ -28,7 +28,7 @@ use super::{
     PageAccess, PolicyError,
 };
 
-/// What the gate is.
+/// Describes the gate.
 pub(super) const LAYER: LayerInfo = LayerInfo {
     name: "gate",
     title: "dirty victims wait until there is one for each channel",
@@ -54,7 +54,7 @@ pub(super) struct GatedBuffer<B> {
     capacity: u32,
     channels: WriteChannels,
     slots: PageLists,
-    /// What the policy inside gave up.
+    /// Holds the victims of the policy inside.
     victims: Evictions,
     memory_accesses: u64,
 }

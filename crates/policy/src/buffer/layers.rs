@@ -15,7 +15,7 @@ use super::{
     EvictionVeto, Evictions, GcCounters, NoVeto, PageAccess, PolicyError, WhenExhausted,
 };
 
-/// Which policies a layer can be put around.
+/// Names the policies around which a layer can be put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerBase {
     /// All that hold pages.
@@ -26,28 +26,28 @@ pub enum LayerBase {
     Blocks,
 }
 
-/// What `destage policies` says of a layer.
+/// Describes a layer for `destage policies`.
 #[derive(Clone, Copy, Debug)]
 pub struct LayerInfo {
     /// The name before the `+`.
     pub name: &'static str,
     /// The layer in one line.
     pub title: &'static str,
-    /// What it does in two or three sentences.
+    /// Describes the layer in two or three sentences.
     pub about: &'static str,
-    /// Where it comes from.
+    /// Names the source.
     pub paper: &'static str,
-    /// What it can be put around.
+    /// Names the policies around which the layer can be put.
     pub over: LayerBase,
-    /// What is evicted at once, where it is not what the policy inside evicts.
+    /// Selects the unit of eviction, where it differs from the policy's inside.
     pub unit: Option<EvictionUnit>,
-    /// It says through which channel each page is programmed.
+    /// Is true if the layer chooses the channel through which each page is programmed.
     pub chooses_channels: bool,
-    /// It avoids elements that collect garbage.
+    /// Is true if the layer avoids elements that collect garbage.
     pub avoids_collection: bool,
     /// Layers go around layers of greater depth.
     pub depth: u8,
-    /// Its parameters.
+    /// Lists the parameters.
     pub params: &'static [ParamSpec],
     /// Parameters of the policy inside that have one value only below this layer, where the policy
     /// has them.

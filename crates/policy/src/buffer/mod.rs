@@ -93,7 +93,7 @@ pub struct BlockBorder {
     pub after: u32,
 }
 
-/// What became of an access.
+/// Says how an access ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessOutcome {
     /// The page was in the buffer.
@@ -104,7 +104,7 @@ pub enum AccessOutcome {
     Bypassed,
 }
 
-/// What the buffer is told beside accesses.
+/// Lists the notices to a buffer beside accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferNotice {
     /// Garbage collection on this element has ended. Only a layer that avoids collections does
@@ -113,7 +113,7 @@ pub enum BufferNotice {
         /// The element.
         element: Element,
     },
-    /// What a [`EvictionVeto`] passed over for this element is to be considered again.
+    /// Asks to consider again the victims that an [`EvictionVeto`] passed over for this element.
     Resume {
         /// The element, as [`EvictionVeto::passes_over`] named it.
         element: Element,
@@ -140,16 +140,16 @@ pub enum BufferNotice {
     },
 }
 
-/// What a buffer may see of the device below it.
+/// Shows a buffer the device below it.
 pub trait DeviceView {
-    /// How many elements it has; 0 where there is no device.
+    /// Returns the number of elements; 0 where there is no device.
     fn elements(&self) -> u32;
     /// The element that holds `page`, or would receive it.
     fn element_of(&self, page: PageNo) -> Element;
     /// The element to which `page` would be programmed: a function of its address, or `None` where
     /// each page can go to any element.
     fn destination(&self, page: PageNo) -> Option<Element>;
-    /// Whether the element is collecting garbage now.
+    /// Returns true if the element collects garbage now.
     fn collecting(&self, element: Element) -> bool;
     /// The element's free blocks.
     fn free_blocks(&self, element: Element) -> u32;
@@ -211,14 +211,14 @@ impl DeviceView for NoDevice {
     }
 }
 
-/// What a policy is about to evict.
+/// Names the victim that a policy is about to evict.
 #[derive(Clone, Copy, Debug)]
 pub enum EvictionCandidate<'a> {
     /// One page.
     Page {
         /// The page.
         page: PageNo,
-        /// It would be programmed.
+        /// Is true if the victim would be programmed.
         dirty: bool,
     },
     /// All buffered pages of a block.
@@ -234,7 +234,7 @@ pub enum EvictionCandidate<'a> {
     },
 }
 
-/// What a policy does once every unit it could evict has been vetoed.
+/// Decides how a policy goes on once every possible victim has been vetoed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenExhausted {
     /// Evict what it would have evicted without a veto.
@@ -252,7 +252,7 @@ pub trait EvictionVeto {
     /// the candidate is accessed, loses a page to a trim, or is cleaned: till then the policy need
     /// not ask about it again. The number behind the last element may stand for all of them.
     fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element>;
-    /// Whether nothing shall be programmed through this channel now, for policies that choose the
+    /// Returns true if no page may be programmed through this channel now, for policies that choose the
     /// channel.
     fn avoids(&mut self, channel: u32) -> bool;
     /// Asked once all candidates were passed over.
@@ -305,8 +305,8 @@ pub trait BufferPolicy {
     #[inline]
     fn leaves_next(&self, _most: usize, _name: &mut impl FnMut(PageNo)) {}
 
-    /// Whether it asks which page comes after the last one of a block: where blocks are not
-    /// numbered by address it has to be told of their borders.
+    /// Returns true if the policy asks which page follows the last one of a block. Where blocks are not
+    /// numbered by address, such a policy needs their borders.
     fn compares_addresses(&self) -> bool {
         false
     }
@@ -342,14 +342,14 @@ pub trait BufferPolicy {
         out: &mut Evictions,
     );
 
-    /// Whether the access would let its page in, for which there has to be room: a miss that the
-    /// policy admits.
+    /// Returns true if the access would let its page in, so that the page needs room: a miss that the policy
+    /// admits.
     fn admits(&self, access: PageAccess) -> bool;
 
     /// Pages held; never more than the capacity.
     fn len(&self) -> u32;
 
-    /// Whether nothing is held.
+    /// Is true if no page is held.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -359,12 +359,12 @@ pub trait BufferPolicy {
     /// inspected candidates.
     fn memory_accesses(&self) -> u64;
 
-    /// Whether it wants to be told of each [`BufferNotice::GcEnd`].
+    /// Returns true if the buffer wants each [`BufferNotice::GcEnd`].
     fn watches_collection(&self) -> bool {
         false
     }
 
-    /// What it did to avoid collections, if it avoids any.
+    /// Returns the counts of avoided collections, if the buffer avoids any.
     fn gc_counters(&self) -> Option<GcCounters> {
         None
     }

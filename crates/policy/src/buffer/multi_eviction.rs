@@ -23,7 +23,7 @@ const MOST: u32 = u16::MAX as u32 - 7;
 /// The channels that a policy writes through.
 #[derive(Clone, Debug)]
 pub(super) struct WriteChannels {
-    /// Whether the channel is left out for now.
+    /// Marks the channels that are left out for now.
     avoided: Vec<bool>,
     /// Channels not left out, at least one.
     open: u32,
@@ -43,7 +43,7 @@ impl WriteChannels {
         Ok(Self { avoided: vec![false; channels as usize], open: channels, closed: false, next: 0 })
     }
 
-    /// How many there are.
+    /// Returns the number of channels.
     #[inline]
     pub(super) fn count(&self) -> u32 {
         self.avoided.len() as u32
@@ -73,25 +73,25 @@ impl WriteChannels {
         self.look(&mut NoVeto);
     }
 
-    /// How many pages a multi-eviction writes at the same time.
+    /// Returns the number of pages that a multi-eviction writes at the same time.
     #[inline]
     pub(super) fn width(&self) -> u32 {
         self.open
     }
 
-    /// Whether the channel takes part.
+    /// Is true if the channel takes part.
     #[inline]
     pub(super) fn is_open(&self, channel: u32) -> bool {
         !self.avoided[channel as usize]
     }
 
-    /// Whether the veto avoids all channels.
+    /// Is true if the veto avoids all channels.
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Whether something may be programmed; asks the veto where it avoids all channels.
+    /// Returns true if pages may be programmed; asks the veto where it avoids all channels.
     #[inline]
     pub(super) fn permits<V: EvictionVeto>(&self, veto: &mut V) -> bool {
         !self.closed || veto.exhausted() == WhenExhausted::TakeBase
@@ -120,8 +120,9 @@ impl WriteChannels {
     }
 }
 
-/// What a policy inside a layer that chooses channels still has to ask the veto: about what is read
-/// or kept out of the buffer. Where dirty pages go is up to the layer, which asks about channels.
+/// Restricts the questions to the veto of a policy inside a layer that chooses channels. The policy asks
+/// about clean victims and about those that are padded. Channels decide where dirty pages go, and the layer
+/// asks about channels itself.
 pub(super) struct ChannelsAside<'a, V>(pub(super) &'a mut V);
 
 impl<V: EvictionVeto> EvictionVeto for ChannelsAside<'_, V> {

@@ -1,5 +1,5 @@
-//! Which page comes right before another in the address space, for policies that look across the
-//! borders of blocks.
+//! Finds the page right before another in the address space, for policies that look across the borders of
+//! blocks.
 
 use super::{BlockBorder, NO_BLOCK};
 

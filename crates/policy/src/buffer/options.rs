@@ -2,7 +2,7 @@
 
 use destage_plan::{ParamSpec, Params, SpecError};
 
-/// Whether read misses enter.
+/// Selects whether read misses enter the buffer.
 pub(super) const READS: ParamSpec = ParamSpec {
     name: "reads",
     default: "cache",
@@ -11,12 +11,12 @@ pub(super) const READS: ParamSpec = ParamSpec {
     help: "whether a read miss enters the buffer",
 };
 
-/// What [`READS`] says.
+/// Returns the value of [`READS`]: true if read misses enter.
 pub(super) fn caches_reads(params: &Params) -> Result<bool, SpecError> {
     params.choice(READS.name, &[("cache", true), ("bypass", false)])
 }
 
-/// Whether block-level policies spare the block of the incoming page.
+/// Selects whether block-level policies spare the block of the incoming page.
 pub(super) const PROTECT_CURRENT: ParamSpec = ParamSpec {
     name: "protect_current",
     default: "false",
@@ -25,7 +25,7 @@ pub(super) const PROTECT_CURRENT: ParamSpec = ParamSpec {
     help: "whether the block of the incoming page is spared when a victim is chosen (specs §0.2)",
 };
 
-/// Where read misses enter CCF-LRU and CAVE.
+/// Selects the list where read misses enter CCF-LRU and CAVE.
 pub(super) const NEW_CLEAN_TO: ParamSpec = ParamSpec {
     name: "new_clean_to",
     default: "ccl",

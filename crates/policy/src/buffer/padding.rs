@@ -1,12 +1,11 @@
-//! What becomes of the missing pages of a block that leaves a write buffer (BPLRU's page padding,
-//! specs §5.2).
+//! Pads the missing pages of a block that leaves a write buffer (BPLRU's page padding, specs §5.2).
 
 use destage_plan::{ParamSpec, Params, SpecError};
 
 use super::page_bits::PageBits;
 use super::{EvictionKind, Evictions};
 
-/// Whether a victim's missing pages are read and written with it.
+/// Decides whether a victim's missing pages are read and written with it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPadding {
     /// The smallest number of buffered pages with which a victim is padded; more than a block has
@@ -24,7 +23,10 @@ impl BlockPadding {
         help: "whether the missing pages of a victim are read and written with it",
     };
 
-    /// What the parameter says for blocks of `n` pages.
+    /// Reads the parameter, for blocks of `n` pages.
+    ///
+    /// # Errors
+    /// Refuses a value that is neither a word nor a share from 0 to 1.
     pub(super) fn of(n: u32, params: &Params) -> Result<Self, SpecError> {
         let from = match params.text(Self::PARAM.name) {
             "always" => 0,
@@ -45,7 +47,7 @@ impl BlockPadding {
         Self { from: n + 1 }
     }
 
-    /// Whether a block with so many buffered pages is padded.
+    /// Is true if a block with so many buffered pages is padded.
     #[inline]
     pub(super) fn applies(self, buffered: u32) -> bool {
         buffered >= self.from

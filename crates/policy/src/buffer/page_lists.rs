@@ -12,11 +12,11 @@ pub(super) struct ListFrame {
     prev: u32,
     next: u32,
     pub(super) page: u32,
-    /// It has to be written.
+    /// Is true if the page must be written before it leaves.
     pub(super) dirty: bool,
-    /// It was not used since a scan saw it, where the policy has such a flag.
+    /// Is true if the page was not used since a scan saw it, where the policy has such a flag.
     pub(super) cold: bool,
-    /// What the policy wants to know beside, such as the list it is in.
+    /// Holds the policy's own bits, such as the page's list.
     pub(super) tag: u16,
 }
 
@@ -57,7 +57,7 @@ impl PageLists {
         self.frame_of[page.index()]
     }
 
-    /// What moving the page to the front of its list reads; see
+    /// Reads ahead of use the frames that moving the page to the front of its list touches; see
     /// [`BufferPolicy::prefetch`](super::Buffer::prefetch).
     #[inline]
     pub(super) fn prefetch(&self, page: PageNo) -> u32 {
@@ -148,7 +148,7 @@ impl PageLists {
     }
 }
 
-/// What policies do alike when they are told to write or to forget pages.
+/// Writes back and forgets pages alike for all policies.
 impl PageLists {
     /// The frame that holds the page, if it is dirty.
     pub(super) fn dirty_frame(&self, page: PageNo) -> Option<u32> {

@@ -1,9 +1,9 @@
-//! Where a list policy puts what a veto passed over, so that its search does not meet it again
-//! until the veto's reason has gone.
+//! Parks pages of a list policy that a veto passed over, so that a search does not meet them again until the
+//! veto's reason has gone.
 //!
-//! Order is kept by stamps: they ascend from the least to the most recently used end of a list, so
-//! that what was parked goes back to exactly where it stood. They are kept only while there is a
-//! veto; a policy without one pays nothing.
+//! Stamps keep the order: they ascend from the least to the most recently used end of a list. So a parked
+//! page goes back to exactly its old place. Stamps exist only while there is a veto; a policy without one
+//! pays nothing.
 
 use std::collections::VecDeque;
 

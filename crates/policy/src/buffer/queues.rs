@@ -17,14 +17,14 @@ use super::{BufferNotice, EvictionKind, EvictionVeto, Evictions, WhenExhausted};
 /// The bit of a frame's tag that says that a search under a veto need not look at it.
 const MET: u16 = 2;
 
-/// Where a tag has the number that the policy keeps with each page, and the most it can be.
+/// Places the policy's own number within a tag: its lowest bit, and the largest value.
 const COUNT_AT: u32 = 2;
 const MOST: u16 = 3;
 
-/// Where a tag has the queue.
+/// Places the queue's number within a tag.
 const QUEUE_AT: u32 = 8;
 
-/// Where a page is.
+/// Says where a page is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QueuePlace {
     /// Held, in this frame.

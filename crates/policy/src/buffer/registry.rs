@@ -9,7 +9,7 @@ use super::padding::BlockPadding;
 use super::policies::{NO_BUFFER, policies, with_type};
 use super::{BufferConfig, BufferPolicy, PolicyError};
 
-/// What a policy evicts at once.
+/// Selects the unit that a policy evicts at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionUnit {
     /// One page.
@@ -28,29 +28,29 @@ impl EvictionUnit {
     }
 }
 
-/// What `destage policies` says of a policy.
+/// Describes a policy for `destage policies`.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyInfo {
     /// The name on the command line.
     pub name: &'static str,
     /// The policy in one line.
     pub title: &'static str,
-    /// What it does in two or three sentences.
+    /// Describes the policy in two or three sentences.
     pub about: &'static str,
-    /// Where it comes from.
+    /// Names the source.
     pub paper: &'static str,
     /// Gives the year in which it was first published; 0 for no policy at all.
     pub year: u16,
-    /// What it evicts at once.
+    /// Selects the unit of eviction.
     pub unit: EvictionUnit,
-    /// It says through which channel each page is programmed.
+    /// Is true if the policy chooses the channel through which each page is programmed.
     pub chooses_channels: bool,
-    /// Its parameters.
+    /// Lists the parameters.
     pub params: &'static [ParamSpec],
 }
 
 impl PolicyInfo {
-    /// Whether it has a size: only what holds nothing has none.
+    /// Is true if the policy has a size; only the one that holds no page has none.
     pub fn is_sized(&self) -> bool {
         self.name != NO_BUFFER
     }
@@ -58,24 +58,24 @@ impl PolicyInfo {
 
 /// A policy that can be built by name.
 pub trait RegisteredPolicy: BufferPolicy + Sized + Send + 'static {
-    /// What it is.
+    /// Describes the policy.
     const INFO: PolicyInfo;
 
     /// Builds it; `params` holds every parameter that `INFO` declares.
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError>;
 }
 
-/// What [`build`] made, beside the buffer.
+/// Describes the result of [`build`] beside the buffer.
 #[derive(Clone, Debug)]
 pub struct BuiltPolicy {
-    /// It has a size: it holds something.
+    /// Is true if the policy has a size: it holds pages.
     pub is_sized: bool,
-    /// What it evicts at once.
+    /// Selects the unit of eviction.
     pub unit: EvictionUnit,
-    /// It says through which channel each page is programmed: the device must have write points per
-    /// channel.
+    /// Is true if the policy chooses the channel through which each page is programmed. The device must have
+    /// write points per channel.
     pub chooses_channels: bool,
-    /// It avoids elements that collect garbage: there must be some.
+    /// Is true if the policy avoids elements that collect garbage. The device must have some.
     pub avoids_collection: bool,
     /// The parameters in force, of the outermost layer first.
     pub params: Vec<(&'static str, String)>,
@@ -83,7 +83,7 @@ pub struct BuiltPolicy {
 
 /// Takes the policy that [`build`] made, with its type.
 pub trait PolicyVisitor {
-    /// What becomes of it.
+    /// Names the type of the visitor's result.
     type Out;
     /// Takes the policy.
     fn visit<B: BufferPolicy + Send + 'static>(self, buffer: B, built: BuiltPolicy) -> Self::Out;
@@ -244,7 +244,7 @@ fn settled(spec: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Resul
     Ok(settled)
 }
 
-/// What the layers that avoid collections are around.
+/// Describes the policy inside the layers that avoid collections.
 fn inside(settled: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> InnerPolicy {
     let padding = base.params.iter().find(|param| param.name == BlockPadding::PARAM.name);
     let given = settled.given.iter().find(|(key, _)| *key == BlockPadding::PARAM.name);
@@ -257,7 +257,7 @@ fn inside(settled: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Inn
 }
 
 impl LayerInfo {
-    /// Whether the layer can be put around a policy directly.
+    /// Is true if the layer can be put around the policy directly.
     pub fn goes_over(&self, policy: &PolicyInfo) -> bool {
         let name = format!("{}+{}", self.name, policy.name);
         parts(&PolicySpec { name, given: Vec::new() }).is_ok()

@@ -1,5 +1,5 @@
-//! Where a scan that changes what it meets stops under a veto. What may leave is looked for first, in
-//! the order in which the scan would meet it; the scan then goes on to it.
+//! Stops a scan that changes the frames it meets, under a veto. The policy first looks for a frame that may
+//! leave, in the scan's order; then the scan goes on to that frame.
 
 use super::{EvictionVeto, WhenExhausted};
 

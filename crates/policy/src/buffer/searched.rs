@@ -1,10 +1,9 @@
-//! What a page-level policy knows of its lists, so that its search for a victim does not look at
-//! the same pages again.
+//! Remembers the searched parts of a page-level policy's lists, so that a search for a victim does not look
+//! at the same pages again.
 //!
-//! [`SearchedPart`] is the part of a list, from the least recently used end, in which there is nothing
-//! to find. A search begins behind it and adds what it meets. Each page is added once for each time
-//! that it comes to the front of the list, or is to be considered again; so searches of any length
-//! are O(1) amortised.
+//! [`SearchedPart`] is the part of a list, from the least recently used end, that holds no victim. A search
+//! begins after it and adds the frames that it meets. Each page is added once for each time that it comes to
+//! the front of the list, or is to be considered again; so searches of any length are O(1) amortised.
 //!
 //! [`ParkedFrames`] has the pages that a veto passed over. Unlike those of
 //! [`ParkedLists`](super::parking::Parking) they stay in their lists, for policies in which they keep
@@ -43,7 +42,7 @@ impl SearchedPart {
         self.len
     }
 
-    /// Whether the frame is in it.
+    /// Is true if the frame is in the searched part.
     #[inline]
     pub(super) fn has(&self, pages: &PageLists, frame: u32) -> bool {
         pages.frame(frame).tag & self.mark != 0
@@ -109,8 +108,8 @@ impl ParkedFrames {
         pages.frame_mut(frame).tag |= PARKED;
     }
 
-    /// Whether the page may leave; it is parked if the veto passes it over, and may not if it is
-    /// parked already.
+    /// Returns true if the page may leave. A page that the veto passes over is parked; a parked page may not
+    /// leave.
     #[inline]
     pub(super) fn lets_leave<V: EvictionVeto>(&mut self, pages: &mut PageLists, frame: u32, veto: &mut V) -> bool {
         let own = pages.frame(frame);
