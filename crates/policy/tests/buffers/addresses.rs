@@ -1,5 +1,5 @@
-//! What goes by addresses does so whatever the numbers of blocks, if it is told which blocks lie
-//! beside each other.
+//! Tests that policies which go by addresses do so under any numbering of blocks, if they are told which
+//! blocks are neighbours.
 
 use std::collections::BTreeMap;
 

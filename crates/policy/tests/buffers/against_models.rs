@@ -89,7 +89,7 @@ const GEOMETRIES: [(u32, u32); 17] = [
     (100, 256),
 ];
 
-/// How many times as much `make soak` does.
+/// Returns the factor by which `make soak` repeats the tests.
 fn soak() -> u32 {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 20 } else { 1 }
 }

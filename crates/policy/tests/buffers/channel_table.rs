@@ -18,7 +18,7 @@ const CHANNELS: u32 = 4;
 const CONFIG: BufferConfig = BufferConfig { capacity_pages: 64, pages_per_block: 8, elements: CHANNELS };
 const ROOM: u32 = 100_000;
 
-/// How far the pattern of the writes is kept.
+/// Says how far the pattern of the writes is preserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pattern {
     /// Pages go where the page before them went no more often than by chance.
@@ -29,9 +29,8 @@ enum Pattern {
     Kept,
 }
 
-/// Whether dirty pages outlive clean ones that were used later: the buffer is full of dirty pages
-/// that were written first and clean ones that were read after them, and as many pages come in as
-/// were read.
+/// Returns true if dirty pages outlive clean ones that were used later. The buffer is full of dirty pages
+/// that were written first and clean ones read after them; then as many pages come in as were read.
 fn prefers_clean(spec: &str) -> bool {
     let mut policy = driven(spec, CONFIG, ROOM);
     let mut left = Vec::new();
@@ -79,7 +78,7 @@ fn pattern(spec: &str) -> Pattern {
     }
 }
 
-/// Whether pages are written at the same time through all channels.
+/// Returns true if pages are written at the same time through all channels.
 fn keeps_channels_busy(spec: &str) -> bool {
     let left = runs(spec);
     let busy = left.iter().filter(|group| {

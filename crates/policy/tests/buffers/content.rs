@@ -1,5 +1,5 @@
-//! What a buffer must hold, concluded from its own answers alone, and the laws that these answers
-//! must obey.
+//! Derives the content that a buffer must have from its own answers alone, and checks the laws that these
+//! answers must obey.
 
 use std::collections::BTreeMap;
 

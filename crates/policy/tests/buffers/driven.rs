@@ -118,7 +118,7 @@ pub(crate) struct Objector {
     /// Each unit it was asked about, by first page: what the policy said was buffered, and whether
     /// it would be padded.
     pub(crate) asked: Vec<Asked>,
-    /// How often it was told that nothing else is left.
+    /// Counts how often the veto was told that no other victim is left.
     pub(crate) exhausted: u32,
     pub(crate) pages_per_block: u32,
     /// Elements for whose sake it objects; see [`Self::element_of`].

@@ -209,8 +209,7 @@ fn clc_of_single_pages_is_lru_on_writes() {
     }
 }
 
-/// Where all blocks have the same size the largest PUD leaves, and it is above the threshold if any
-/// is.
+/// Tests blocks of one page: the block with the largest PUD leaves, and it is above the threshold if any is.
 #[test]
 fn the_threshold_of_pud_lru_means_nothing_where_a_block_is_a_page() {
     for threshold in ["0", "3.5", "20", "281474976710656"] {

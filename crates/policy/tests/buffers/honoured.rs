@@ -1,6 +1,6 @@
-//! What a parameter says either holds below the layers that are put around a policy, or is refused
-//! there: for every composition, every parameter of each part and every value some workload shows a
-//! difference, and results name the value.
+//! Tests that a parameter's value either takes effect below the layers around a policy or is refused there.
+//! For every composition, every parameter of each part and every value some workload shows a difference, and
+//! results name the value.
 
 use destage_plan::{Element, ParamSpec, PolicySpec};
 use destage_policy::buffer::{

@@ -1,5 +1,4 @@
-//! What policies say of the accesses and evictions to come, so that it can be fetched from memory
-//! ahead.
+//! Tests the accesses and evictions that policies announce, so that they can be fetched from memory ahead.
 
 use destage_policy::buffer::{BufferConfig, policies};
 

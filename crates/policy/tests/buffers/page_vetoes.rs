@@ -48,7 +48,7 @@ struct Avoiding {
     exhausted: WhenExhausted,
     /// The pages it was asked about.
     asked: Vec<u32>,
-    /// How often it was told that nothing else is left.
+    /// Counts how often the veto was told that no other victim is left.
     told: u32,
 }
 
@@ -92,7 +92,7 @@ impl EvictionVeto for Avoiding {
     }
 }
 
-/// What left, in the models' words.
+/// Returns the groups that left, in the models' form.
 fn tell(evictions: &mut Evictions) -> Vec<Left> {
     let left = evictions.groups().map(|(group, pages)| {
         assert_eq!(group.wait, FrameWait::All);
@@ -226,7 +226,7 @@ impl PolicyVisitor for Compare<'_> {
     }
 }
 
-/// What a veto may rely on, and that nothing is asked twice.
+/// Checks the promises to a veto, and that no page is asked about twice.
 fn check_promises(place: &dyn Fn() -> String, veto: &Avoiding, parked: &BTreeSet<u32>, left: &[Left]) {
     let asked: BTreeSet<u32> = veto.asked.iter().copied().collect();
     assert_eq!(asked.len(), veto.asked.len(), "{}: asked twice", place());

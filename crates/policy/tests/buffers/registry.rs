@@ -395,8 +395,8 @@ fn gcar_is_refused_where_it_makes_no_sense() {
     assert!(matches!(in_force("lru:gcar_after=free"), Err(PolicyError::Spec(SpecError::UnknownParam { .. }))));
 }
 
-/// What a part cannot do for want of what the others do not have is refused, other words for the
-/// only value are not.
+/// Tests that a parameter is refused if its part cannot follow it for lack of another part. Other words for
+/// the only possible value are accepted.
 #[test]
 fn parameters_that_cannot_hold_are_refused() {
     for (name, given, reason) in [
@@ -491,7 +491,7 @@ fn compositions_that_write_through_several_channels() {
     );
 }
 
-/// What each of these layers can be put around directly.
+/// Tests the policies around which each of these layers can be put directly.
 #[test]
 fn what_layers_go_over() {
     let over = |name: &str| {

@@ -8,7 +8,7 @@ use crate::models::Left;
 
 const CAPACITY: u32 = 8;
 
-/// What `spec` evicts for fresh pages after `accesses`, one read each time.
+/// Returns the groups that `spec` evicts for fresh pages after `accesses`, one read each time.
 fn victims(spec: &str, accesses: &[PageAccess], evictions: u32) -> Vec<Left> {
     let config = BufferConfig { capacity_pages: CAPACITY, pages_per_block: 4, elements: 1 };
     let mut policy = driven(spec, config, 1000);

@@ -65,7 +65,7 @@ fn specs() -> impl Iterator<Item = &'static str> {
 
 const GEOMETRIES: [(u32, u32); 8] = [(1, 1), (1, 6), (4, 1), (4, 7), (4, 30), (64, 64), (64, 150), (100, 90)];
 
-/// Whether the victims of `spec` are pages.
+/// Is true if the victims of `spec` are pages.
 fn evicts_pages(spec: &str) -> bool {
     let name = spec.split(':').next().expect("a name");
     info(name).expect(name).unit == EvictionUnit::Page
@@ -86,8 +86,8 @@ fn sweep(ops: usize, mut run: impl FnMut(&str, BufferConfig, u32, u64, &mut dyn 
     }
 }
 
-/// Whether the policy keeps what was passed over aside and does not ask about it again before it
-/// has to.
+/// Is true if the policy parks victims that were passed over, and does not ask about them again before it has
+/// to.
 fn keeps_aside(spec: &str) -> bool {
     ["lru", "fifo", "2q", "arc", "fab", "bplru", "lb-clock"].contains(&spec.split(':').next().expect("a name"))
 }
@@ -344,7 +344,7 @@ fn objections_that_hold() {
     });
 }
 
-/// What a veto may rely on. `content` is that before the access.
+/// Checks the promises to a veto. `content` is the content before the access.
 fn check_promises(
     spec: &str,
     config: BufferConfig,

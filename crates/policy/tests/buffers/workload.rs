@@ -22,7 +22,7 @@ impl Op {
     }
 }
 
-/// Where the pages come from.
+/// Selects the pattern of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// Every page alike.
@@ -37,7 +37,7 @@ pub(crate) enum Pattern {
 
 pub(crate) const PATTERNS: [Pattern; 4] = [Pattern::Uniform, Pattern::Skewed, Pattern::Runs, Pattern::Mixed];
 
-/// How often each kind of operation occurs, in 1024ths; writes are the rest.
+/// Sets the share of each kind of operation, in 1024ths; writes are the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mix {
     pub(crate) reads: u32,

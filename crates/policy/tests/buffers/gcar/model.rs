@@ -1,5 +1,5 @@
-//! What `GCaR` is compared with: the policy that it goes around as a naive model, and sets; over
-//! elements that collect as they are told to.
+//! Models `GCaR` as a naive model of the policy inside, with sets, over elements that collect as they are
+//! told to.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl DeviceView for Elements {
     }
 }
 
-/// What left, and whether it waits for a collection.
+/// Pairs a group that left with true if it waits for a collection.
 pub(super) type Told = (Left, bool);
 
 pub(super) trait OnDevice {
@@ -224,7 +224,7 @@ impl GcarModel {
         Objections { units, exhausted, ..Objections::none() }
     }
 
-    /// What the search passed over is deferred where it is dirty; `victim` is what left.
+    /// Defers the dirty victims that the search passed over; `left` holds the groups that left.
     pub(super) fn note_passed_over(&mut self, device: &Elements, objections: &Objections, left: &[Left]) {
         let taken: Vec<u32> =
             left.iter().filter(|g| g.kind != EvictionKind::Pad).flat_map(|g| g.pages.clone()).collect();

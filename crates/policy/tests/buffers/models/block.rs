@@ -13,7 +13,7 @@ pub(crate) struct Block {
     pub(crate) recent: bool,
     /// Offsets written since the block entered the buffer, in the order of the writes.
     pub(crate) written: Vec<u32>,
-    /// Whether it has lost a page to a trim.
+    /// Is true if the block has lost a page to a trim.
     pub(crate) trimmed: bool,
 }
 

@@ -24,7 +24,7 @@ impl Share {
     }
 }
 
-/// Which victims are padded.
+/// Selects the victims that are padded.
 pub(super) enum Padding {
     Never,
     IfAtLeast(Share),
@@ -107,7 +107,7 @@ impl BplruModel {
         out.push(Left::unit(EvictionKind::Flush, &cached));
     }
 
-    /// Whether the block has just been written completely and sequentially by a write to `offset`.
+    /// Is true if a write to `offset` has just completed the block sequentially.
     fn is_sequential(&self, block: &Block, offset: u32) -> bool {
         match self.detect {
             Detect::Ordered => !block.trimmed && block.written.iter().copied().eq(0..self.pages_per_block),

@@ -72,7 +72,7 @@ impl RoundRobin {
     }
 }
 
-/// Whether all channels are avoided.
+/// Is true if all channels are avoided.
 pub(super) fn all_avoided(channels: u32, objections: &Objections) -> bool {
     (0..channels).all(|c| objections.channels.contains(&c))
 }

@@ -26,10 +26,10 @@ enum Layer {
 struct Layered {
     layer: Layer,
     inner: Box<dyn Driven>,
-    /// What the policy inside holds: page → dirty.
+    /// Holds the pages of the policy inside: page → dirty.
     held: BTreeMap<u32, bool>,
     caches_reads: bool,
-    /// It pads every block.
+    /// Is true if the policy pads every block.
     pads: bool,
     config: BufferConfig,
     channels: RoundRobin,
@@ -146,7 +146,7 @@ impl Layered {
         self.write(&open, out) || objections.exhausted == WhenExhausted::TakeBase && self.write(&all, out)
     }
 
-    /// Whether a multi-eviction has a page for each of the channels.
+    /// Is true if a multi-eviction has a page for each of the channels.
     fn is_complete(&self, open: &[u32]) -> bool {
         match &self.layer {
             Layer::Gate(gate) => gate.len() >= open.len(),

@@ -65,7 +65,7 @@ impl Left {
 pub(crate) struct Objections {
     /// First pages of the units that may not be evicted (for a page policy: the pages).
     pub(crate) units: BTreeSet<u32>,
-    /// What to do when nothing else is left.
+    /// Selects the answer when no other victim is left.
     pub(crate) exhausted: WhenExhausted,
     /// The units refused, in the order in which the model met them.
     pub(crate) refused: RefCell<Vec<u32>>,

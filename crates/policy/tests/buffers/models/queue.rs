@@ -1,5 +1,4 @@
-//! What the models of policies with several queues have in common: the queues are `VecDeque`s, the
-//! oldest page first.
+//! Models policies with several queues: the queues are `VecDeque`s, the oldest page first.
 
 use std::collections::VecDeque;
 

@@ -82,7 +82,7 @@ fn random_objections(dice: &mut Workload, spec: &str, config: BufferConfig, page
     Objections { units, exhausted, channels, ..Objections::none() }
 }
 
-/// What every group of a multi-eviction is like.
+/// Checks the properties of every group of a multi-eviction.
 fn check_groups(left: &[Left], config: BufferConfig, avoided: &BTreeSet<u32>, all_at_once: bool) {
     for group in left.iter().filter(|group| group.kind != EvictionKind::Drop) {
         let channels = group.channels.as_ref().expect("the policy says where pages go");
@@ -379,7 +379,7 @@ fn a_block_stays_on_one_channel() {
     }
 }
 
-/// What is built, said of itself, and how frames are waited for.
+/// Builds a policy, and returns its description and how frames are waited for.
 struct Waits<'a>(&'a [PageAccess]);
 
 impl PolicyVisitor for Waits<'_> {

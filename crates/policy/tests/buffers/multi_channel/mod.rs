@@ -81,7 +81,7 @@ fn cawr_full_buffer() {
     assert_eq!(t.policy.memory_accesses(), 11 * 2 + 4 + 4 + (7 + 13 + 2) + (4 + 6 + 1));
 }
 
-/// What `any` and `same_block` take to be a sequence, and a list that is full.
+/// Tests which pages `any` and `same_block` take for a sequence, and a list that is full.
 #[test]
 fn cawr_sequences() {
     let mut t = Table::new("cawr:cawr_seq=any", 5, 64, 2);
