@@ -1,5 +1,5 @@
-//! What it takes to make and to apply a delta of a page, by how much of the page has changed and
-//! how that lies, for each instruction set and codec, with LZ4 beside; and how long the deltas are.
+//! Measures the time to make and to apply a delta of a page, for each instruction set and codec, with LZ4
+//! beside. The shares of changed bytes and their patterns vary; the lengths of the deltas are reported too.
 //!
 //! Pages and deltas stay in the caches: 64 pages, whose old and new contents take 512 KiB.
 //!

@@ -8,7 +8,7 @@
 use crate::kernels::{ChangeCounts, DeltaKernels};
 use crate::{DeltaCodec, DeltaError};
 
-/// What the bits stand for.
+/// Selects the unit that a bit stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BitmapUnit {
     /// Eight bytes.

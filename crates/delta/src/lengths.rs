@@ -10,26 +10,26 @@ use crate::patterns::ChangePattern;
 /// No delta is shorter, whatever the distribution says, in bytes.
 const SHORTEST: u64 = 16;
 
-/// How long deltas are. Shares are in hundredths of a percent of a page.
+/// Chooses the lengths of deltas. Shares are in hundredths of a percent of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeltaLengthRule {
     /// All are as long.
     Fixed {
-        /// How long.
+        /// Sets the length.
         share: u32,
     },
     /// A normal distribution. What is shorter than 16 bytes or longer than a page is cut to that.
     Gaussian {
-        /// Its mean.
+        /// Sets the mean length.
         mean: u32,
-        /// Its standard deviation.
+        /// Sets the standard deviation of the length.
         deviation: u32,
     },
-    /// What the shortest codec makes of changes.
+    /// Takes the length that the shortest codec gives for generated changes.
     Changes {
-        /// How the changed bytes lie.
+        /// Selects the pattern of the changed bytes.
         pattern: ChangePattern,
-        /// How many they are.
+        /// Sets the share of changed bytes.
         changed: u32,
     },
 }

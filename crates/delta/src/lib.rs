@@ -41,7 +41,7 @@ impl DeltaCodec {
         self as u8
     }
 
-    /// What is behind the first byte.
+    /// Returns the coding of the bytes after the first.
     const fn coding(self) -> DeltaCoding {
         match self {
             Self::Words => DeltaCoding::Bitmap(BitmapUnit::Word),
@@ -51,7 +51,7 @@ impl DeltaCodec {
     }
 }
 
-/// How what is behind the first byte is written.
+/// Selects the coding of the bytes after the first.
 enum DeltaCoding {
     Bitmap(BitmapUnit),
     Lz4,
@@ -63,7 +63,7 @@ pub enum DeltaError {
     /// No codec of this number.
     #[error("the codec at byte 0 is {0}; it must be 1 (words), 2 (bytes) or 3 (LZ4)")]
     Codec(u8),
-    /// It ends too early, or goes on too long.
+    /// Refuses a delta that ends too early or goes on too long.
     #[error("the delta ends at byte {found}; it must end at byte {expected}")]
     Length {
         /// Bytes that there are.

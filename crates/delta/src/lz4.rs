@@ -8,7 +8,7 @@ use lz4_flex::block::{
 
 use crate::{DeltaCodec, DeltaError};
 
-/// What compression needs, kept from one page to the next.
+/// Holds the compressor's tables, which are reused from page to page.
 #[derive(Default)]
 pub(crate) struct DeltaCompressor {
     table: CompressTable,

@@ -10,7 +10,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// How the changed bytes of a page lie.
+/// Selects the pattern of a page's changed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangePattern {
     /// Runs of 16 to 64 bytes that begin anywhere. One that comes upon another goes on behind it,
@@ -28,7 +28,7 @@ impl ChangePattern {
     /// All that there are.
     pub const ALL: [Self; 4] = [Self::Runs, Self::OneRun, Self::Words, Self::Bytes];
 
-    /// Its name in tables.
+    /// Returns the pattern's name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Runs => "runs of 16 to 64 B",

@@ -1,5 +1,5 @@
-//! What a delta is: it gives back the page, is as short as can be, is told from anything else, and
-//! is the same whatever the processor. Everything is held against a model that does it unit by unit.
+//! Tests that a delta gives back the page, is as short as can be, is told from anything else, and is the same
+//! on any processor. A model that works unit by unit gives the expected bytes.
 
 use destage_delta::patterns::ChangePattern;
 use destage_delta::{DeltaCodec, DeltaEncoder, DeltaError, DeltaKernels, decode, encode, encoded_len};
@@ -27,7 +27,7 @@ fn model(codec: DeltaCodec, base: &[u8], new: &[u8]) -> Vec<u8> {
     delta
 }
 
-/// What a codec with a bitmap gives, or the page where that is no longer.
+/// Returns the result of a codec with a bitmap, or the page where that is no longer.
 fn model_or_raw(codec: DeltaCodec, base: &[u8], new: &[u8]) -> Vec<u8> {
     let delta = model(codec, base, new);
     if delta.len() < new.len() { delta } else { new.to_vec() }

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 /// Bytes of a block.
 const BLOCK: usize = 64;
 
-/// How much of a page has changed.
+/// Counts the changed part of a page, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChangeCounts {
     /// Bytes of the words in which something has changed.
@@ -80,7 +80,7 @@ impl DeltaKernels {
         self.0.name
     }
 
-    /// How much differs between two pages.
+    /// Counts the bytes and words that differ between two pages.
     pub(crate) fn count(self, base: &[u8], new: &[u8]) -> ChangeCounts {
         crate::same_length(base.len(), new.len());
         (self.0.count)(base, new)
@@ -113,8 +113,8 @@ fn blocks<'a>(base: &'a [u8], new: &'a [u8]) -> impl Iterator<Item = (&'a [u8; B
     base.as_chunks().0.iter().zip(new.as_chunks().0)
 }
 
-/// Where a block goes that is packed for byte `at` of the data: there, if there is room for a whole
-/// one, or else into `spare`, from which [`settle`] takes what is needed.
+/// Returns the place for a block that is packed for byte `at` of the data. The place is there, if a whole
+/// block fits, or else in `spare`, from which [`settle`] takes the needed bytes.
 #[inline(always)]
 fn room<'a>(data: &'a mut [u8], at: usize, spare: &'a mut [u8; BLOCK]) -> &'a mut [u8; BLOCK] {
     data[at..].first_chunk_mut().unwrap_or(spare)
@@ -133,7 +133,7 @@ struct PaddedBytes<'a> {
     bytes: &'a [u8],
     /// The last block of the bytes, or all if they are fewer; then zeros.
     last: [u8; 2 * BLOCK],
-    /// Where the last block begins.
+    /// Holds the offset at which the last block begins.
     from: usize,
 }
 

@@ -52,7 +52,7 @@ fn places(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// How much differs between two pages.
+/// Counts the bytes and words that differ between two pages.
 pub(super) fn count(base: &[u8], new: &[u8]) -> ChangeCounts {
     let mut counts = ChangeCounts { words: 0, bytes: 0 };
     let done = base.len() / BLOCK * BLOCK;
