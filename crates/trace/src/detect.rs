@@ -1,9 +1,9 @@
-//! Which format a file has, by its content. What does not decide is never guessed: the user is
-//! asked.
+//! Finds a file's format by its content. Where the content does not decide, the user is asked; no format is
+//! guessed.
 //!
-//! A file may hold a damaged line, or one of another format, and a foreign mark at its beginning.
-//! So no format is taken because it was the first to fit: text is weighed by what all formats say
-//! about it, and a mark counts only as far as the records behind it bear it out.
+//! A file may hold a damaged line, or one of another format, and a foreign mark at its beginning. So no
+//! format is taken because it was the first to fit. Text is weighed by all formats' findings, and a mark
+//! counts only as far as the records after it confirm it.
 
 mod units;
 mod weigh;
@@ -15,7 +15,7 @@ use crate::formats::{FORMATS, FormatId, FormatSpec, names};
 
 /// A zero byte within so many bytes is the sign of binary records.
 const BINARY_SIGN: usize = 1024;
-/// How much of an unknown file's first line an error shows.
+/// Limits the part of an unknown file's first line that an error shows, in bytes.
 const FIRST_LINE: usize = 120;
 
 /// Files that are not traces, but often hold one.
@@ -32,7 +32,7 @@ const CONTAINERS: [(usize, &[u8], &str); 5] = [
 enum DetectionRefusal {
     /// The content fits none.
     Unknown(String),
-    /// It fits several, or one with a doubt.
+    /// Asks the user: the content fits several formats, or one with a doubt.
     Undecided(String),
 }
 

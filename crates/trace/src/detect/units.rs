@@ -1,9 +1,9 @@
-//! Whether a table that fits a format by form counts in the format's units.
+//! Doubts whether a table that fits a format by form counts in the format's units.
 //!
-//! Many tables have the columns of a published format and other units: bytes for sectors, Unix time in milliseconds for
-//! file times. What tells is what the requests would be: lengths that are no sectors, every address a multiple of
-//! 256 KiB, a device of exabytes, a request each nanosecond, a time that is a date in another unit. Then the user is
-//! asked, with the readings that make sense.
+//! Many tables have the columns of a published format and other units: bytes for sectors, Unix time in
+//! milliseconds for file times. The resulting requests betray wrong units: lengths that are no sectors, every
+//! address a multiple of 256 KiB, a device of exabytes, a request each nanosecond, a time that is a date in
+//! another unit. Then the user is asked, with the readings that make sense.
 
 use destage_plan::Request;
 

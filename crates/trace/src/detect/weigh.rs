@@ -1,9 +1,9 @@
-//! What all formats of text say about the beginning of a file, weighed against each other.
+//! Weighs the findings of all formats of text about the beginning of a file.
 //!
-//! `disksim` reads whatever `ssdsim` and `msr-cut` read, and means something else by it; a line
-//! that is malformed in its own format can be a good one of `disksim`. So it does not decide that a
-//! format reads every line. Each format that reads most lines has a say, unless what it makes of
-//! them makes no sense, and the trace is taken for one only if no other is left.
+//! `disksim` reads whatever `ssdsim` and `msr-cut` read, and gives it another meaning; a line that is
+//! malformed in its own format can be a good one of `disksim`. So a format is not chosen because it reads
+//! every line. Each format that reads most lines counts, unless the requests make no sense, and the trace is
+//! taken for one only if no other is left.
 
 use destage_plan::Request;
 
@@ -26,8 +26,8 @@ const MANY_GAPS: usize = 3;
 pub(super) struct FormatCandidate {
     format: FormatSpec,
     probe: FormatProbe,
-    /// What it reads makes no sense: too long between requests, or most of them too large or too
-    /// far away.
+    /// Is true if the requests make no sense: too long between requests, or most of them too large or too far
+    /// away.
     nonsense: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn candidates(text: &[u8]) -> Vec<FormatCandidate> {
     candidates
 }
 
-/// Whether a format has said that `other` reads whatever it reads.
+/// Is true if a format declares that `other` reads whatever it reads.
 fn is_cousin(id: FormatId, other: FormatId) -> bool {
     matches!(id.sign(), FormatSign::Lines { cousin_of: Some(name), .. } if name == other.name())
 }
@@ -73,8 +73,8 @@ fn read_as(format: FormatSpec, text: &[u8], patient: bool) -> Option<FormatCandi
     (probe.good > 0).then_some(FormatCandidate { format, probe, nonsense: false })
 }
 
-/// How many lines behind the title of a format are of it, and the first that is not: its number,
-/// and why.
+/// Counts the good lines after the title of a format, and returns the first bad one: its number, and the
+/// reason.
 pub(super) fn behind_title(format: &FormatSpec, text: &[u8]) -> (u64, Option<(u64, String)>) {
     let probe = format.probe(text, false).unwrap_or_default();
     (probe.good, probe.faults.into_iter().next())
@@ -94,14 +94,14 @@ impl FormatCandidate {
         self.probe.good + self.probe.bad
     }
 
-    /// Whether the trace could be of this format and a few lines be damaged: it reads most of them,
-    /// or all but one.
+    /// Is true if the trace could be of this format with a few lines damaged: the format reads most lines, or
+    /// all but one.
     fn has_a_say(&self) -> bool {
         self.probe.bad <= 1 || self.probe.good > self.probe.bad
     }
 
-    /// Whether most of its reads and writes are not of whole sectors: a sign of sectors that are
-    /// read as bytes. It weighs less than nonsense, as there are traces of bytes.
+    /// Is true if most reads and writes are not of whole sectors: a sign that sectors are read as bytes. The
+    /// sign weighs less than nonsense, since there are traces of bytes.
     fn breaks_sectors(&self) -> bool {
         self.probe.broken_sectors > self.probe.accesses / 2
     }
@@ -193,7 +193,7 @@ fn undecided(text: &[u8], left: &[FormatCandidate]) -> String {
     lines.join("\n")
 }
 
-/// What a format makes of the text and of the line in doubt.
+/// Describes how a format reads the text and the line in doubt.
 fn describe_doubt(text: &[u8], candidate: &FormatCandidate, line: u64) -> String {
     let share = format!("{} of the first {} lines", candidate.probe.good, candidate.lines());
     if let Some(reason) = candidate.fault_at(line) {

@@ -19,7 +19,7 @@ const PIECE: usize = 64 * 1024;
 pub enum ExportError {
     /// The new file, or the temporary one, cannot be written or read.
     Io(io::Error),
-    /// What of the trace the format cannot hold, and the options to give.
+    /// Lists the parts of the trace that the format cannot hold, and the options to give.
     Refused(Box<ExportRefusals>),
     /// There is nothing left to write.
     Nothing,
@@ -47,19 +47,19 @@ impl From<io::Error> for ExportError {
     }
 }
 
-/// What a format can hold, and how its records are written.
+/// Declares the limits of a format, and writes its records.
 pub(super) trait FormatWriter: Send {
-    /// What it can hold.
+    /// Returns the format's limits.
     fn holds(&self) -> FormatLimits;
 
-    /// What stands before the first request.
+    /// Writes the bytes before the first request.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
     /// Appends a request that fits what the format holds, and returns the number of records that it
     /// became; or why it does not fit after all. `name` is the trace's name for its volume.
     fn put(&mut self, request: &Request, name: Option<&str>, out: &mut Vec<u8>) -> Result<u64, String>;
 
-    /// What stands behind the last request, at time `last` in nanoseconds.
+    /// Writes the bytes after the last request, at time `last` in nanoseconds.
     fn end(&mut self, _last: u64, _out: &mut Vec<u8>) {}
 
     /// The second pass over what was written, of a format that needs one.
@@ -80,8 +80,8 @@ pub struct TraceExporter<W> {
     spool: Option<(SpoolFile, SecondPass)>,
     text: Vec<u8>,
     report: ExportReport,
-    /// What cannot be held. Once something is, nothing is written any more, and the rest is read to
-    /// know the others.
+    /// Lists the refusals. After the first one no more is written, and the rest is read only to find the
+    /// others.
     refusals: ExportRefusals,
 }
 

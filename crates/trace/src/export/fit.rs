@@ -6,7 +6,7 @@ use destage_plan::{Nanos, Op, Request};
 
 use super::ExportSpec;
 
-/// What a format can hold.
+/// Declares the limits of a format.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FormatLimits {
     pub(super) flushes: bool,
@@ -33,7 +33,7 @@ pub(super) struct FormatLimits {
     pub(super) piece: u64,
 }
 
-/// What the user gives up.
+/// Lists the parts of a trace that the user gives up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct UserLosses {
     /// Kinds that are left out, by number.
@@ -47,7 +47,7 @@ pub(super) struct UserLosses {
     pub(super) raise: bool,
 }
 
-/// What an export wrote, left out and changed.
+/// Counts the requests that an export wrote, left out and changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportReport {
     /// Requests of the trace.
@@ -97,7 +97,7 @@ impl fmt::Display for ExportReport {
     }
 }
 
-/// What a format may be unable to hold.
+/// Names a part of a trace that a format may be unable to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FormatLoss {
     /// Requests of this operation.
@@ -114,7 +114,7 @@ pub(super) enum FormatLoss {
     Backwards,
     /// Times.
     Time,
-    /// What no option helps with.
+    /// Marks a part for which no option helps.
     Never,
 }
 
@@ -154,7 +154,7 @@ impl FormatLoss {
 #[derive(Debug)]
 pub(super) struct FitRefusal {
     pub(super) kind: FormatLoss,
-    /// What it is, as in "request 7 *is a flush*".
+    /// Describes the request, as in "request 7 *is a flush*".
     pub(super) what: String,
 }
 
@@ -193,7 +193,7 @@ impl RequestFitter {
         kind.give_up(&mut self.losses, &mut self.merge)
     }
 
-    /// How many requests were left out or changed in this respect.
+    /// Returns the number of requests left out or changed in this respect.
     pub(super) fn given_up(&self, kind: FormatLoss, report: &ExportReport) -> u64 {
         match kind {
             FormatLoss::Op(op) => report.left_out[op as usize],

@@ -34,7 +34,7 @@ const PIECE_RECORDS: u64 = 8192;
 /// Bytes in a page unless told otherwise.
 const DEFAULT_PAGE_BYTES: u32 = 4096;
 
-/// Where volumes lie.
+/// Selects the placement of volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VolumeStart {
     /// There is one.
@@ -47,7 +47,7 @@ enum VolumeStart {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OracleGeneral {
-    /// Which requests are accesses: reads, writes, or both.
+    /// Selects the requests that are accesses: reads, writes, or both.
     op: Option<Op>,
     /// A power of two from 512 to 2^20.
     page_bytes: u32,

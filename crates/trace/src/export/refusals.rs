@@ -1,5 +1,5 @@
-//! What of a trace a format cannot hold: every kind of it, how often, and the options with which
-//! the trace can be written all the same.
+//! Lists the parts of a trace that a format cannot hold: each kind, its count, and the options with which the
+//! trace can be written all the same.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ struct RefusedKind {
     kind: FormatLoss,
     /// The number of the first such request in the trace, from 1.
     first: u64,
-    /// What that is.
+    /// Describes the part.
     what: String,
     count: u64,
 }
@@ -23,7 +23,7 @@ pub struct ExportRefusals {
     spec: ExportSpec,
     /// Each kind once, in the order in which the trace has them.
     all: Vec<RefusedKind>,
-    /// What the user gives up, with what was refused.
+    /// Holds the losses that the user accepts, with the refused ones added.
     losses: UserLosses,
     merge: bool,
 }
@@ -48,14 +48,14 @@ impl ExportRefusals {
         }
     }
 
-    /// How many requests were of each kind that was given up, once all are known.
+    /// Sets the number of requests of each kind that was given up, once all are known.
     pub(super) fn count(&mut self, of: impl Fn(FormatLoss) -> u64) {
         for refused in self.all.iter_mut().filter(|refused| refused.kind != FormatLoss::Never) {
             refused.count = of(refused.kind);
         }
     }
 
-    /// How many kinds there are.
+    /// Returns the number of kinds.
     pub fn kinds(&self) -> usize {
         self.all.len()
     }

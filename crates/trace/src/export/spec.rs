@@ -1,4 +1,4 @@
-//! What a format that can be written says about itself, and such a format with its options.
+//! Describes a format that can be written, and such a format with its options.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,14 +11,14 @@ use super::{AnyWriter, EXPORTS};
 use crate::formats::{FormatId, suggestion};
 use crate::options::{FormatError, FormatOptions, split};
 
-/// What there is to know about a format that can be written.
+/// Describes a format that can be written.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportInfo {
     /// Which; its names are those under which it is read.
     pub id: FormatId,
-    /// What it cannot hold.
+    /// Describes the parts of a trace that the format cannot hold.
     pub cannot: &'static str,
-    /// Its options, each `key=values: meaning`, besides those of all formats
+    /// Lists the format's options, each `key=values: meaning`, besides those of all formats
     /// ([`ExportInfo::COMMON`]).
     pub options: &'static [&'static str],
     /// Times may have to be given up too (`drop=times`).
@@ -46,12 +46,12 @@ pub(super) trait ExportFormat: Clone + fmt::Debug + PartialEq + Eq {
         Vec::new()
     }
 
-    /// Whether volumes are written as numbers, whatever the trace calls them.
+    /// Returns true if volumes are written as numbers, whatever the trace calls them.
     fn numbers_volumes(&self) -> bool {
         true
     }
 
-    /// Whether all volumes are laid over each other.
+    /// Returns true if all volumes are laid over each other.
     fn merges_volumes(&self) -> bool {
         false
     }
@@ -70,17 +70,17 @@ pub struct ExportSpec {
 }
 
 impl ExportSpec {
-    /// Which format.
+    /// Returns the format.
     pub fn id(&self) -> FormatId {
         self.format.info().id
     }
 
-    /// Whether volumes are written as numbers, whatever the trace calls them.
+    /// Returns true if volumes are written as numbers, whatever the trace calls them.
     pub fn numbers_volumes(&self) -> bool {
         self.format.numbers_volumes()
     }
 
-    /// What the user gives up, without what the format's own options mean besides.
+    /// Returns the losses that the user accepts, without those that the format's own options imply.
     pub(super) fn given_losses(&self) -> UserLosses {
         self.losses
     }
@@ -103,7 +103,10 @@ impl ExportSpec {
     }
 }
 
-/// What is given up of what a format cannot hold.
+/// Reads the losses that the user accepts from the options.
+///
+/// # Errors
+/// Refuses a word that names no loss.
 fn losses(options: &mut FormatOptions<'_>, info: &ExportInfo) -> Result<UserLosses, FormatError> {
     let mut losses = UserLosses::default();
     if let Some(text) = options.take("drop") {

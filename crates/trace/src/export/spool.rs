@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Bytes that are written one after the other, and then changed in place and read. Errors name the
 /// folder.
 pub(super) struct SpoolFile {
-    /// It has no name, where the file system can do that, so that nothing is left of it however the
+    /// Holds the file. It has no name, where the file system allows that, so that no file remains however the
     /// process ends.
     file: File,
     folder: PathBuf,

@@ -1,5 +1,5 @@
-//! What the two formats of blktrace share, its binary records and blkparse's text: the actions of
-//! which a request is made, and what a request asks.
+//! Reads the events that the two formats of blktrace share, its binary records and blkparse's text: the
+//! actions that make up a request, and a request's operation.
 
 use destage_plan::Op;
 
@@ -41,12 +41,12 @@ impl BlockAction {
     }
 }
 
-/// What an event asks.
+/// Describes the request of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventRequest {
     /// A flush comes first: a request of its own.
     pub(crate) flush_before: bool,
-    /// What is asked of the range, if anything.
+    /// Holds the operation on the range, if there is one.
     pub(crate) op: Option<Op>,
     pub(crate) fua: bool,
 }

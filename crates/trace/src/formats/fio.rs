@@ -67,14 +67,14 @@ impl TextFormat for Fio {
         FioLines { wait: self.wait, version: 0, clock: 0 }
     }
 
-    /// What a wait means does not matter here, but only with an answer are the lines behind it
+    /// Assumes a meaning of `wait`, which does not matter in a trial: without one the lines after it are not
     /// read.
     fn trial(&self) -> FioLines {
         Self { wait: self.wait.or(Some(FioWait::AbsoluteMillis)) }.lines()
     }
 }
 
-/// What a version 2 `wait` means.
+/// Selects the meaning of a version 2 `wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FioWait {
     /// Microseconds after the previous wait: fio's HOWTO.

@@ -65,14 +65,14 @@ macro_rules! formats {
         }
 
         impl FormatId {
-            /// What there is to know about the format.
+            /// Returns the description of the format.
             pub fn info(self) -> &'static FormatInfo {
                 match self {
                     $(Self::$format => const { &<$module::$format as TraceFormat>::INFO },)+
                 }
             }
 
-            /// How a file's content tells it.
+            /// Returns the sign by which a file's content tells the format.
             pub(crate) fn sign(self) -> FormatSign {
                 match self {
                     $(Self::$format => <$module::$format as TraceFormat>::SIGN,)+
@@ -109,7 +109,7 @@ macro_rules! formats {
         }
 
         impl FormatSpec {
-            /// Which format.
+            /// Returns the format.
             pub fn id(&self) -> FormatId {
                 match &self.0 {
                     $(AnyFormat::$format(_) => FormatId::$format,)+
@@ -129,7 +129,7 @@ macro_rules! formats {
                 }
             }
 
-            /// How well a format of text reads whole lines; `None` for others.
+            /// Measures how well a format of text reads whole lines; `None` for others.
             pub(crate) fn probe(&self, text: &[u8], patient: bool) -> Option<FormatProbe> {
                 match &self.0 {
                     $(AnyFormat::$format(format) => format.probe(text, patient),)+
@@ -173,12 +173,12 @@ formats! {
 }
 
 impl FormatId {
-    /// Its name in `--format`.
+    /// Returns the format's name in `--format`.
     pub fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// Whether this is its name, or another one that means the same.
+    /// Is true if the format has this name, or an alias of it.
     pub fn is_called(self, name: &str) -> bool {
         let info = self.info();
         info.name == name || info.aliases.contains(&name)
@@ -191,7 +191,7 @@ impl FormatId {
         plain.into_iter().chain(self.info().examples.iter().copied()).collect()
     }
 
-    /// Its samples, with names that no two of all formats share.
+    /// Returns the samples, with names that are unique over all formats.
     pub fn samples(self) -> impl Iterator<Item = (String, &'static FormatSample)> {
         self.info().samples.iter().map(move |sample| match sample.name {
             "" => (self.name().to_owned(), sample),

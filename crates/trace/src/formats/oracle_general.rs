@@ -28,7 +28,7 @@ const DEFAULT_OBJECT_BYTES: u32 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OracleGeneral {
-    /// What the accesses are: a read or a write.
+    /// Selects the operation of the accesses: read or write.
     op: Op,
     unit: u32,
 }
@@ -89,8 +89,8 @@ impl TraceFormat for OracleGeneral {
 }
 
 impl OracleGeneral {
-    /// Whether the records could be of this format: times that do not fall, objects of 1 B to 1
-    /// GiB, next accesses that are a position or the mark for none.
+    /// Is true if the records could be of this format: times that do not fall, objects of 1 B to 1 GiB, next
+    /// accesses that are a position or the mark for none.
     fn plausible(head: &[u8]) -> bool {
         let mut records = head.chunks_exact(RECORD_BYTES).peekable();
         if records.peek().is_none() {

@@ -1,4 +1,4 @@
-//! How a column of a described table tells what a row asks.
+//! Reads a row's operation from a column of a described table.
 
 use std::fmt;
 

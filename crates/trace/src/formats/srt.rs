@@ -29,9 +29,9 @@ use crate::records::{ByteReader, RecordFormat, RecordSource};
 use crate::sink::RequestSink;
 use crate::source::TraceSource;
 
-/// What such a file begins with.
+/// Marks the beginning of such a file.
 const MAGIC: &[u8] = b"$$TR_IOREC";
-/// Where the header ends at the latest.
+/// Limits the size of the header in bytes.
 const MAX_HEADER: usize = 1 << 20;
 const FORM_FEED: u8 = 0x0c;
 const SUSPECT: u32 = 4;
@@ -88,9 +88,9 @@ struct SrtRecords {
     unit: u64,
 }
 
-/// How much of the beginning of a file that begins with [`MAGIC`] is a header of ASCII and records
-/// behind it, of which the last may go on behind `head`; or the first line, where the header does
-/// not end in `head`.
+/// Measures how much of a file that begins with [`MAGIC`] is of this format: a header of ASCII and the
+/// records after it. The last record may go on after `head`. Where the header does not end in `head`, only
+/// the first line counts.
 fn held(head: &[u8], whole: bool) -> MarkedBytes {
     let header = memchr::memchr(FORM_FEED, head).map(|end| end + 1).filter(|&end| head[..end].is_ascii());
     let Some(mut bytes) = header else {

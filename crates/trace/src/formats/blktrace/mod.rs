@@ -124,7 +124,7 @@ fn sample(n: u64) -> Vec<u8> {
 /// The first number of a record without its lowest byte.
 const MAGIC: u32 = 0x6561_7400;
 
-/// What the header of a record tells of how it is laid out.
+/// Describes the layout of a record, as its header tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RecordLayout {
     big_endian: bool,
@@ -136,7 +136,7 @@ struct RecordLayout {
 const MIN_HEADER: usize = 48;
 const MAX_HEADER: usize = 64;
 
-/// Whether a file begins as records of any version.
+/// Is true if a file begins as records of any version.
 fn begins(head: &[u8]) -> bool {
     matches!(head, [_, 0x74, 0x61, 0x65, ..] | [0x65, 0x61, 0x74, _, ..])
         && head.first_chunk().is_some_and(|first| RecordLayout::magic(*first).is_some_and(|(_, version)| version <= 8))
@@ -146,9 +146,8 @@ fn begins(head: &[u8]) -> bool {
 /// have 128.
 const MOST_ALONE: usize = 512;
 
-/// How much of the beginning of a file are records, one behind the other. The last may go on behind
-/// `head` unless that is the whole file. Stray records in front of something that is longer prove
-/// nothing.
+/// Measures how much of the beginning of a file is records, one after the other. The last may go on after
+/// `head` unless that is the whole file. Stray records before longer other content prove no format.
 fn held(head: &[u8], whole: bool) -> MarkedBytes {
     let (mut bytes, mut records) = (0, 0);
     while let Some(first) = head[bytes..].first_chunk() {
