@@ -28,7 +28,7 @@ const XZ_MEMORY_KIB: u32 = 192 * 1024;
 /// Longest magic below.
 const MAGIC_BYTES: usize = 10;
 
-/// How a trace file is compressed.
+/// Names the compression of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TraceCompression {
     /// Not at all.
@@ -84,8 +84,8 @@ impl fmt::Display for TraceCompression {
     }
 }
 
-/// How much of the file has been taken, shared between the reader at the bottom and whoever shows
-/// progress.
+/// Counts the bytes of the file that have been read, shared between the reader at the bottom and whoever
+/// shows progress.
 #[derive(Debug)]
 pub(crate) struct ByteMeter {
     /// Of each file.

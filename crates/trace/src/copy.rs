@@ -31,12 +31,12 @@ impl From<ExportError> for CopyError {
     }
 }
 
-/// What has been exported.
+/// Counts the exported requests.
 #[derive(Clone, Debug)]
 pub struct ExportedCounts {
-    /// What was written, changed and left out.
+    /// Counts the requests that were written, changed and left out.
     pub report: ExportReport,
-    /// Whether the source has latencies, which are not written.
+    /// Is true if the source has latencies, which are not written.
     pub latencies_left_out: bool,
 }
 

@@ -1,9 +1,9 @@
-//! What went wrong with a trace, where, and what would be right.
+//! Defines the errors of traces: the fault, its place, and what would be right.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where in a file something went wrong.
+/// Places an error within a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilePlace {
     /// A line, counted from 1, of the decompressed text.
@@ -20,9 +20,9 @@ pub enum FilePlace {
 pub struct TraceError {
     /// The file as the user named it.
     pub file: PathBuf,
-    /// Where in it.
+    /// Places the error within the file.
     pub place: FilePlace,
-    /// What is wrong and what would be right, without a final stop.
+    /// Names the fault and what would be right, without a final stop.
     pub reason: String,
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use destage_plan::SECTOR_BYTES;
 
-/// How much of a malformed field a message shows.
+/// Limits the part of a malformed field that a message shows, in bytes.
 const SHOWN: usize = 40;
 
 /// Why a line or record cannot be read. One pointer wide, so that the success path returns in
@@ -44,7 +44,7 @@ impl FieldFault {
         self.0.fatal
     }
 
-    /// What is wrong and what would be right.
+    /// Returns the fault and what would be right.
     pub(crate) fn into_reason(self) -> String {
         self.0.text
     }
@@ -128,7 +128,7 @@ const POW10: [u64; 10] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_0
 /// and tabs.
 pub(crate) struct LineFields<'a, const SEP: u8> {
     line: &'a [u8],
-    /// Where the next field starts; beyond the line's length when there is none.
+    /// Holds the offset of the next field; beyond the line's length when there is none.
     at: usize,
 }
 
@@ -139,7 +139,7 @@ const fn is_blank(b: u8) -> bool {
     b == b' ' || b == b'\t'
 }
 
-/// Whether there is nothing in the line.
+/// Is true for a line of blanks alone.
 #[inline]
 pub(crate) fn all_blank(line: &[u8]) -> bool {
     line.iter().all(|&b| is_blank(b))
@@ -170,7 +170,7 @@ impl<'a, const SEP: u8> LineFields<'a, SEP> {
         i >= self.line.len() || self.line[i] == SEP || (SEP == BLANKS && self.line[i] == b'\t')
     }
 
-    /// Where the next field begins.
+    /// Returns the offset at which the next field begins.
     #[inline(always)]
     fn begin(&self) -> usize {
         let mut i = self.at;

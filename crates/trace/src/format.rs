@@ -1,5 +1,5 @@
-//! What a format says about itself: all that the rest of the program knows of it. Each format is a
-//! file in `formats/` that says it, and a line of the list there.
+//! Declares a format: all that the rest of the program knows of it. Each format is a file in `formats/` with
+//! its declaration, and a line of the list there.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,58 +14,58 @@ use crate::source::TraceSource;
 /// Decompressed bytes of a file's beginning that are looked at.
 pub(crate) const HEAD: usize = 64 * 1024;
 
-/// Whether a file's content tells that it is of a format.
+/// Says whether a file's content tells its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormatFinding {
-    /// It does.
+    /// Tells the format for certain.
     Certain,
-    /// It can fit another format too; then the user is asked.
+    /// Fits another format as well; then the user is asked.
     Ambiguous,
-    /// It does not: the format must be named.
+    /// Tells no format: the user must name it.
     Never,
 }
 
-/// What there is to know about a format before a file of it is read.
+/// Describes a format, without a file of it.
 #[derive(Clone, Copy, Debug)]
 pub struct FormatInfo {
-    /// Its name in `--format`.
+    /// Names the format in `--format`.
     pub name: &'static str,
     /// Other names that mean the same.
     pub aliases: &'static [&'static str],
-    /// What it is.
+    /// Describes the format.
     pub what: &'static str,
-    /// Its columns or fields, in order, with units.
+    /// Lists the columns or fields, in order, with units.
     pub columns: &'static str,
-    /// Its options, each `key=values: meaning`.
+    /// Lists the options, each `key=values: meaning`.
     pub options: &'static [&'static str],
-    /// Whether a file's content tells it.
+    /// Says whether a file's content tells the format.
     pub finding: FormatFinding,
     /// Texts of `--format` that mean it with options. The first means the samples too, if the name
     /// alone means nothing.
     pub examples: &'static [&'static str],
-    /// What files of it look like, at least one: for tests and fuzzing.
+    /// Lists sample files, at least one, for tests and fuzzing.
     pub samples: &'static [FormatSample],
 }
 
-/// How to make files of a format, as long as need be.
+/// Makes sample files of a format, of any length.
 #[derive(Clone, Copy, Debug)]
 pub struct FormatSample {
-    /// What tells it from the format's other samples, if there are any.
+    /// Names the sample, if the format has others.
     pub name: &'static str,
-    /// Whether the content tells the format; else the user is asked.
+    /// Is true if the content tells the format; else the user is asked.
     pub found: bool,
-    /// What it consists of.
+    /// Describes the file's content.
     pub content: FormatContent,
 }
 
-/// What a file consists of.
+/// Describes a file's content.
 #[derive(Clone, Copy, Debug)]
 pub enum FormatContent {
     /// Lines.
     Lines {
         /// The first line, if it is unlike the others.
         title: Option<&'static str>,
-        /// What separates columns; a blank for any number of blanks.
+        /// Separates columns; a blank stands for any number of blanks.
         separator: u8,
         /// The `n`-th of the other lines.
         line: fn(n: u64) -> String,
@@ -121,8 +121,8 @@ pub(crate) const fn scattered(n: u64) -> u64 {
     n * 7919 % 99_991
 }
 
-/// How the beginning of a file, at most [`HEAD`] bytes, tells that it is of a format. `whole` says
-/// that it is all of the file.
+/// Recognises a format by the beginning of a file, at most [`HEAD`] bytes. `whole` is true if the beginning
+/// is the whole file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FormatSign {
     /// Not at all.
@@ -137,7 +137,7 @@ pub(crate) enum FormatSign {
     Mark(fn(head: &[u8], whole: bool) -> Option<MarkedBytes>),
     /// By records that nothing marks, if there is any.
     Records(fn(head: &[u8]) -> Option<FormatFit>),
-    /// It only could be of the format; then this is what the user is told.
+    /// Suspects the format, and gives the message to the user.
     Guess(fn(head: &[u8], whole: bool) -> Option<&'static str>),
 }
 
@@ -145,11 +145,11 @@ pub(crate) enum FormatSign {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextTitle {
     pub(crate) begins: fn(text: &[u8]) -> bool,
-    /// What messages call a text that has it.
+    /// Names a text with this mark in messages.
     pub(crate) called: &'static str,
 }
 
-/// How much of a file that begins with a format's mark is of that format.
+/// Measures the part of a file that belongs to the format whose mark begins the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkedBytes {
     /// Bytes of its beginning.
@@ -165,13 +165,13 @@ impl MarkedBytes {
     }
 }
 
-/// How well the beginning of a file fits a format of records.
+/// Measures how well the beginning of a file fits a format of records.
 #[derive(Debug)]
 pub(crate) struct FormatFit {
     /// Whole records that are of the format, and that are not.
     pub(crate) good: usize,
     pub(crate) bad: usize,
-    /// Where the first of the latter begins, in bytes, and why it is none.
+    /// Holds the offset of the first bad record in bytes, and the reason.
     pub(crate) fault: Option<(usize, String)>,
 }
 
@@ -188,7 +188,7 @@ pub(crate) struct TableUnits {
     pub(crate) counts_from_boot: bool,
 }
 
-/// What is read.
+/// Describes the opened file.
 pub(crate) struct TraceOpening<'a> {
     /// The path of a file that can also be read from its end.
     pub(crate) seekable: Option<&'a Path>,
@@ -232,8 +232,8 @@ pub(crate) trait TraceFormat: Clone + fmt::Debug + PartialEq + Eq + Sized {
     /// A source of the requests, from the beginning.
     fn open(&self, opening: TraceOpening<'_>) -> Result<Box<dyn TraceSource>, TraceError>;
 
-    /// How well it reads whole lines (see [`probe`]); `None` for formats that are not found by
-    /// their lines.
+    /// Measures how well the format reads whole lines (see [`probe`]); `None` for formats that are not found
+    /// by their lines.
     fn probe(&self, _text: &[u8], _patient: bool) -> Option<FormatProbe> {
         None
     }
@@ -255,7 +255,7 @@ pub(crate) trait TraceFormat: Clone + fmt::Debug + PartialEq + Eq + Sized {
 pub(crate) trait TextFormat: Clone + fmt::Debug + Default + PartialEq + Eq {
     const INFO: FormatInfo;
 
-    /// Its first line, if that says the format.
+    /// Describes the first line, if the line tells the format.
     const TITLE: Option<TextTitle> = None;
 
     /// See [`FormatSign::Lines`].
@@ -276,10 +276,10 @@ pub(crate) trait TextFormat: Clone + fmt::Debug + Default + PartialEq + Eq {
         Vec::new()
     }
 
-    /// What reads a file.
+    /// Returns the parser of a file.
     fn lines(&self) -> Self::BlkparseLines;
 
-    /// What reads lines only to see whether they are of the format.
+    /// Returns the parser for a trial, which decides whether lines are of the format.
     fn trial(&self) -> Self::BlkparseLines {
         self.lines()
     }

@@ -18,7 +18,7 @@ const CHUNK: usize = 256 * 1024;
 /// The UTF-8 byte order mark that some Windows tools write.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// What a line was.
+/// Says how a line was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineKind {
     /// A line of the format's table, whether or not it yields a request.
@@ -34,8 +34,8 @@ pub(crate) trait LineFormat: Send {
         0
     }
 
-    /// Whether the first line that is not blank is a header. A format that must have one fails
-    /// without it.
+    /// Returns true if the first line that is not blank is a header. A format that must have a header fails
+    /// without one.
     fn header(&mut self, _line: &[u8]) -> ParsedLine<bool> {
         Ok(false)
     }
@@ -204,7 +204,7 @@ impl<F: LineFormat> LineSource<F> {
         Ok(())
     }
 
-    /// Whether the first line is to be passed over as a header, or is one of those to skip.
+    /// Returns true if the first line is passed over as a header, or is one of those to skip.
     #[cold]
     fn begin(&mut self, line: Range<usize>) -> Result<bool, TraceError> {
         if self.reader.number <= self.format.skip_lines() {
@@ -311,7 +311,7 @@ fn names_columns(line: &[u8]) -> bool {
     fields().count() >= 3 && fields().all(is_name)
 }
 
-/// How well a format reads the beginning of a text, and what its requests are like.
+/// Measures how well a format reads the beginning of a text, and counts the features of its requests.
 #[derive(Debug, Default)]
 pub(crate) struct FormatProbe {
     /// Lines of the format's table, and lines that it cannot read.

@@ -13,7 +13,7 @@ use crate::format::{HEAD, TraceOpening};
 use crate::formats::{FORMATS, FormatId, FormatSpec};
 use crate::source::{SkippedLines, TraceSource};
 
-/// How to open a trace.
+/// Configures the opening of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// The file's format; found from its content if `None`.
@@ -59,7 +59,7 @@ impl TraceRequests {
         &self.format
     }
 
-    /// How the file is compressed.
+    /// Returns the compression of the file.
     pub fn compression(&self) -> TraceCompression {
         self.compression
     }

@@ -58,7 +58,7 @@ impl ByteReader {
         self.input.file()
     }
 
-    /// What the buffer holds, at least `wanted` bytes unless the input ends before.
+    /// Returns the content of the buffer: at least `wanted` bytes unless the input ends before.
     #[inline]
     pub(crate) fn available(&mut self, wanted: usize) -> Result<&[u8], TraceError> {
         if self.end - self.start < wanted {

@@ -21,7 +21,7 @@ pub struct RepeatedTrace {
     requests: u64,
     first: Option<Nanos>,
     latest: Nanos,
-    /// What is added to times.
+    /// Shifts the times of the present pass.
     shift: Nanos,
     /// Of the passes that are over.
     skipped: SkippedLines,
@@ -29,10 +29,10 @@ pub struct RepeatedTrace {
 }
 
 impl RepeatedTrace {
-    /// What `open` opens, `passes` times.
+    /// Repeats the source that `open` opens, `passes` times.
     ///
     /// # Errors
-    /// Those of opening.
+    /// Returns the errors of opening.
     pub fn new(mut open: ReopenTrace, passes: u32) -> Result<Self, TraceError> {
         Ok(Self {
             current: open()?,

@@ -1,4 +1,4 @@
-//! Where parsed requests go: the batch, the trace's zero of time, and its volumes.
+//! Collects parsed requests: the batch, the trace's zero of time, and its volumes.
 
 use destage_plan::{Nanos, Op, Request};
 use foldhash::fast::FixedState;
@@ -130,7 +130,7 @@ impl VolumeTable {
     }
 }
 
-/// What a reader keeps from one batch to the next.
+/// Holds the state of a reader from one batch to the next.
 #[derive(Default)]
 pub(crate) struct ReaderProgress {
     /// The trace's zero of time: the earliest absolute time in its first batch. Recorders reorder,
@@ -162,7 +162,7 @@ impl ReaderProgress {
     }
 }
 
-/// What a format hands its requests to.
+/// Receives the requests of a format.
 pub(crate) struct RequestSink<'a> {
     out: &'a mut Vec<Request>,
     /// The trace's volumes.

@@ -5,13 +5,13 @@ use destage_plan::{Nanos, Request};
 use crate::clock::ClockWraps;
 use crate::error::TraceError;
 
-/// How many requests a batch holds at most.
+/// Limits the requests of a batch.
 pub const BATCH_REQUESTS: usize = 1 << 14;
 
 /// The latency of a request of which it is not known, in [`TraceSource::latencies`].
 pub const LATENCY_UNKNOWN: Nanos = Nanos(u64::MAX);
 
-/// What a lenient reader left out.
+/// Counts the lines that a lenient reader left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkippedLines {
     /// Lines or records left out.
@@ -46,7 +46,7 @@ pub trait TraceSource: Send {
         &[]
     }
 
-    /// What was left out so far because it could not be read and the reader is lenient.
+    /// Returns the lines left out so far because they could not be read and the reader is lenient.
     fn skipped(&self) -> SkippedLines {
         SkippedLines::default()
     }

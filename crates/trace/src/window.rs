@@ -9,32 +9,32 @@ use crate::clock::ClockWraps;
 use crate::error::{FilePlace, TraceError};
 use crate::source::{SkippedLines, TraceSource};
 
-/// Which requests of a trace are wanted. What is said first is done first: of the requests behind
-/// those that are skipped the window begins with the first at or after `from`; it ends before the
-/// first at or after `to`, or with `limit` requests.
+/// Selects requests of a trace. The fields apply in this order: the first requests are skipped; the window
+/// begins with the first of the others at or after `from`; it ends before the first at or after `to`, or with
+/// `limit` requests.
 ///
-/// Times count from the trace's first request, and a request that is dated before one in front of
-/// it has the time of that one, as in a simulation.
+/// Times count from the trace's first request. A request that is dated before an earlier one in the trace has
+/// the time of that one, as in a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceWindow {
     /// Requests left out at the beginning of the trace.
     pub skip: u64,
-    /// When the window begins.
+    /// Sets the begin of the window.
     pub from: Option<Nanos>,
-    /// When it ends.
+    /// Sets the end of the window.
     pub to: Option<Nanos>,
     /// Requests in it at most.
     pub limit: Option<u64>,
 }
 
 impl TraceWindow {
-    /// Whether it is the whole trace.
+    /// Is true if the window is the whole trace.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Where a reader is.
+/// Tracks the reader's place before, within or after the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WindowStage {
     Before,
@@ -51,7 +51,7 @@ pub struct WindowedTrace {
     name: PathBuf,
     window: TraceWindow,
     stage: WindowStage,
-    /// When the trace's first request arrives.
+    /// Holds the arrival of the trace's first request.
     first: Option<Nanos>,
     /// The latest arrival so far.
     latest: Nanos,
@@ -59,7 +59,7 @@ pub struct WindowedTrace {
     seen: u64,
     outside: u64,
     within: u64,
-    /// When the window's first request arrives in the trace.
+    /// Holds the arrival of the window's first request in the trace.
     begins: Nanos,
     /// Those of the last batch of `inner` that were handed on.
     handed: std::ops::Range<usize>,
@@ -83,7 +83,7 @@ impl WindowedTrace {
         }
     }
 
-    /// When the next request arrives, from the trace's first.
+    /// Returns the arrival of the next request, counted from the trace's first.
     fn elapsed(&mut self, time: Nanos) -> Nanos {
         let first = *self.first.get_or_insert(time);
         self.latest = self.latest.max(time);

@@ -62,7 +62,7 @@ pub(super) mod id {
     pub(in crate::native) const KIND: u16 = 4;
     /// [`Request::volume`](destage_plan::Request::volume).
     pub(in crate::native) const VOLUME: u16 = 5;
-    /// How long the request took, see [`latency_value`](super::latency_value); optional.
+    /// Tags the column of latencies, see [`latency_value`](super::latency_value); optional.
     pub(in crate::native) const LATENCY: u16 = 6;
 }
 
@@ -86,7 +86,7 @@ pub(super) fn kind_of(request: &Request) -> u64 {
     request.op as u64 | if request.fua { KIND_FUA } else { 0 }
 }
 
-/// Whether every one of these values is a kind.
+/// Is true if every one of these values is a kind.
 pub(super) fn are_kinds(values: &[u64]) -> bool {
     const { assert!(Op::ALL.len() == 4) };
     values.iter().fold(0, |all, &v| all | v) & !(KIND_FUA | 3) == 0
@@ -124,8 +124,8 @@ pub(crate) fn pieces(file: &[u8]) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// How much of the beginning of a file is a file header that its checksum confirms, and records
-/// behind it, damaged or not, of which the last may go on behind `head`.
+/// Measures how much of the beginning of a file is of this format: a file header that its checksum confirms,
+/// and the records after it, damaged or not. The last record may go on after `head`.
 pub(crate) fn held(head: &[u8]) -> MarkedBytes {
     let Some(header) = head.first_chunk::<FILE_HEADER_BYTES>() else { return MarkedBytes { bytes: 0, proven: false } };
     let mut chain = u32_at(header, FILE_HEADER_BYTES - 4);
@@ -188,7 +188,7 @@ impl RecordHeader {
     }
 }
 
-/// What the end record says about the file.
+/// Holds the counts of the end record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EndRecord {
     pub(super) requests: u64,

@@ -29,8 +29,8 @@ pub struct NativeReader {
     at: u64,
     chain: u32,
     payload: Vec<u8>,
-    /// Where in the file the payload begins, and where in it the last block's latency column lies,
-    /// if it has one.
+    /// Holds the offset of the payload in the file; the next field is the offset of the last block's latency
+    /// column within the payload, if there is one.
     payload_at: u64,
     latencies: Option<Range<usize>>,
     /// Requests in the last block.

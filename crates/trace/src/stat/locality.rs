@@ -1,17 +1,16 @@
-//! How a trace comes back to what it touched: reuse distances of pages and of blocks, and how
-//! blocks are filled.
+//! Measures how a trace returns to pages and blocks: reuse distances, and how blocks are filled.
 //!
-//! The reuse distance of a touch is the number of other pages (or blocks) touched since the same
-//! one was touched last; an LRU list of more than that holds it still (R. L. Mattson et al.,
-//! "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). The pages that
-//! a request touches in one block are one touch of the block.
+//! The reuse distance of a touch is the number of other pages (or blocks) touched since the same one was
+//! touched last; an LRU list of more than that holds it still (R. L. Mattson et al., "Evaluation techniques
+//! for storage hierarchies", IBM Systems Journal 9(2), 1970). The pages that a request touches in one block
+//! are one touch of the block.
 //!
-//! A block *stays* from a touch that does not find it in an LRU list of so many blocks until it
-//! leaves the list, or the trace ends. What is touched of it meanwhile is what a buffer of whole
-//! blocks would have to write: its *fill*.
+//! A block *stays* from a touch that does not find it in an LRU list of so many blocks until it leaves the
+//! list, or the trace ends. The pages touched meanwhile are those that a buffer of whole blocks would have to
+//! write: the block's *fill*.
 //!
-//! Memory is proportional to the pages and blocks touched, 30 to 60 B for a page and 130 to 250 B
-//! for a block; a touch takes O(log n) time.
+//! Memory is proportional to the pages and blocks touched, 30 to 60 B for a page and 130 to 250 B for a
+//! block; a touch takes O(log n) time.
 
 use destage_plan::{Op, PageGeometry, Request};
 use foldhash::fast::FixedState;
@@ -32,7 +31,7 @@ const CLASSES: usize = 8;
 /// Pages that are told apart at most: up to 4 GB.
 const MAX_PAGES: usize = 1 << 26;
 
-/// Which requests count.
+/// Selects the requests that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalityOf {
     /// Writes: what a write buffer sees.
@@ -85,7 +84,7 @@ pub struct LocalitySummary {
     pub long_requests: u64,
 }
 
-/// How often something is touched, and after how much else.
+/// Counts touches, by the number of others since the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReuseCounts {
     /// Touches, the first ones included.
@@ -117,7 +116,7 @@ impl ReuseCounts {
     }
 }
 
-/// What is touched of blocks while they are in an LRU list.
+/// Counts the touches of blocks while they are in an LRU list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockFill {
     /// Stays.

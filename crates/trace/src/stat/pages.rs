@@ -12,7 +12,7 @@ const GROUP_PAGES: u64 = 64;
 /// may claim them, and their bits would fill the memory.
 pub(super) const LONG_PAGES: u64 = 1 << 16;
 
-/// Which of the two sets a page goes to.
+/// Selects the set of a page: read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AccessDirection {
     Read = 0,
@@ -37,9 +37,9 @@ pub(super) struct PageSet {
     chunks: Vec<[PageGroup; CHUNK_GROUPS]>,
     /// Volume and number of each chunk.
     chunk_keys: Vec<(u32, u64)>,
-    /// Where the low chunks of volume 0 are, [`UNTOUCHED`] if nowhere.
+    /// Holds the index of each low chunk of volume 0, [`UNTOUCHED`] if there is none.
     table: Vec<u32>,
-    /// Where all others are.
+    /// Holds the index of each other chunk.
     map: HashMap<(u32, u64), u32, FixedState>,
     /// The long requests, read and written.
     long: [PageRanges; 2],

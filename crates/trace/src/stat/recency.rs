@@ -1,11 +1,12 @@
-//! How recently things were touched: the LRU stack, in which each thing has a place for a touch to find it at, without
-//! a list that would have to be walked.
+//! Counts how recently things were touched: the LRU stack, in which a touch finds each thing's place without
+//! a walk along a list.
 //!
-//! An LRU list of so many things holds those on the places below that number, whatever the number is, since what leaves
-//! a list is what is touched longest ago (R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM
-//! Systems Journal 9(2), 1970). A thing that is forgotten leaves a hole: a list that held it has a free place, where a
-//! list too short for it has none. What is touched next fills the uppermost hole above its own place, or has its own
-//! place left as the hole instead: a list that holds the one and not the other lets it in without anything leaving.
+//! An LRU list of so many things holds those on the places below that number, whatever the number is, since a
+//! list drops the thing touched longest ago (R. L. Mattson et al., "Evaluation techniques for storage
+//! hierarchies", IBM Systems Journal 9(2), 1970). A thing that is forgotten leaves a hole: a list that held
+//! it has a free place, where a list too short for it has none. The thing touched next fills the uppermost
+//! hole above its own place, or its own place becomes the hole instead: a list that holds the one and not the
+//! other lets it in without dropping another.
 
 use std::collections::BinaryHeap;
 
@@ -14,8 +15,8 @@ const NEVER: u32 = u32::MAX;
 /// Things that are told apart at most: twice as many moments have to have numbers.
 pub const RECENCY_MOST: usize = 1 << 30;
 
-/// When things were touched last: a bit for each moment that is a place of the stack, and a Fenwick tree of the bits in
-/// each word. Moments are numbered anew when they are used up.
+/// Orders things by their last touch: a bit for each moment that is a place of the stack, and a Fenwick tree
+/// of the bits in each word. Moments are numbered anew when they are used up.
 #[derive(Clone, Debug, Default)]
 pub struct RecencyStack {
     /// By number, the moment of the last touch.

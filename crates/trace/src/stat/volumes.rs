@@ -1,4 +1,4 @@
-//! What each volume of a trace is asked for.
+//! Counts the traffic of each volume of a trace.
 
 use std::cmp::Reverse;
 
@@ -6,10 +6,10 @@ use destage_plan::{Op, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-/// What a volume is asked for. A sum that does not fit is `u64::MAX`.
+/// Counts the traffic of a volume. A sum that does not fit is `u64::MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeTraffic {
-    /// Its number, in order of first appearance.
+    /// Numbers the volume, in order of first appearance.
     pub volume: u32,
     /// Requests of every kind.
     pub requests: u64,
@@ -33,10 +33,10 @@ impl VolumeTraffic {
 /// Collects what the volumes of a trace are asked for; memory is proportional to the volumes.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeStat {
-    /// Where each volume is in the list.
+    /// Maps each volume to its index in the list.
     places: HashMap<u32, usize, FixedState>,
     volumes: Vec<VolumeTraffic>,
-    /// Where the volume of the latest request is.
+    /// Holds the index of the latest request's volume.
     present: usize,
 }
 

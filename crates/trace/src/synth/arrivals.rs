@@ -1,4 +1,4 @@
-//! When requests arrive.
+//! Draws the arrivals of requests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -91,7 +91,7 @@ pub(super) struct ArrivalClock {
     stream: RandomStream,
     now: u64,
     started: bool,
-    /// What is left of the on period, nanoseconds.
+    /// Holds the rest of the on period, in nanoseconds.
     on_left: u64,
 }
 

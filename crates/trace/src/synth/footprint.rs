@@ -1,4 +1,4 @@
-//! Where requests go.
+//! Draws the addresses of requests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,10 +10,9 @@ use super::random::{RandomStream, StreamPurpose, hash};
 use super::zipf::ZipfRanks;
 use super::{PercentShare, SynthError, parse_bytes};
 
-/// How accesses spread over a volume's slots (pieces of `align` bytes). As text: `uniform`,
-/// `zipf:0.99`, `zipf:0.99,scattered`, `hot-cold:20,80`, `clusters:0.9,128KiB,0.5`,
-/// `drift:64KiB,8`, `append:4,1MiB`, `filling:64,128KiB,8KiB,200ms`, or
-/// `filling:64,128KiB,8KiB,200ms,0.5`.
+/// Selects how accesses spread over a volume's slots (pieces of `align` bytes). As text: `uniform`,
+/// `zipf:0.99`, `zipf:0.99,scattered`, `hot-cold:20,80`, `clusters:0.9,128KiB,0.5`, `drift:64KiB,8`,
+/// `append:4,1MiB`, `filling:64,128KiB,8KiB,200ms`, or `filling:64,128KiB,8KiB,200ms,0.5`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AccessFootprint {
     /// All slots alike.
@@ -58,7 +57,7 @@ pub enum AccessFootprint {
     /// extent has no room for the request takes the next extent of the volume, and after the last
     /// the first again. Requests are not aligned otherwise; none may be larger than an extent.
     Append {
-        /// How many streams, 1 to 4,096.
+        /// Counts the streams, 1 to 4,096.
         streams: u32,
         /// Bytes of an extent, at most the space.
         extent: u64,
@@ -72,7 +71,7 @@ pub enum AccessFootprint {
     /// requests. Where they are depends on the time alone, so that reads and writes are at the same
     /// places; with arrivals that are closed they stay where they are.
     Filling {
-        /// How many streams, 1 to 4,096.
+        /// Counts the streams, 1 to 4,096.
         streams: u32,
         /// Bytes of an extent, a multiple of the piece's and at most the space; what is left of the
         /// space stays unused.
@@ -271,13 +270,13 @@ enum AddressPattern {
 /// A stream that grows in its extent.
 #[derive(Clone, Copy, Default)]
 struct GrowingExtent {
-    /// Where it ends so far.
+    /// Holds the end of the stream so far.
     at: u64,
-    /// Where its extent ends.
+    /// Holds the end of the stream's extent.
     stop: u64,
 }
 
-/// What [`AccessFootprint::Filling`] draws from: a place is computed from the time.
+/// Draws for [`AccessFootprint::Filling`]: a place is computed from the time.
 struct FillingState {
     ranks: ZipfRanks,
     streams: u64,

@@ -22,11 +22,11 @@ const MAX_BASE: u64 = 1 << 62;
 /// Several streams merged by time; at equal times the part with the lower number comes first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixSpec {
-    /// How many requests in all, or for how long.
+    /// Sets the number of requests in all, or the duration.
     pub length: SynthLength,
-    /// Which of the traces with these properties. Part 0 draws from this seed, the others from
-    /// seeds derived from it; the scattered addresses of parts with the same number of slots (or
-    /// clusters) lie at the same places, so that such parts share their frequent addresses.
+    /// Selects one of the traces with these properties. Part 0 draws from this seed, the others from seeds
+    /// derived from it. The scattered addresses of parts with the same number of slots (or clusters) lie at
+    /// the same places, so that such parts share their frequent addresses.
     pub seed: u64,
     /// 1 to [`MAX_PARTS`].
     pub parts: Vec<MixPart>,
@@ -38,13 +38,13 @@ pub struct MixPart {
     /// The stream. Its seed does not count; its length is its own end, `SynthLength::Requests(u64::MAX)`
     /// for none. Its space includes what a stripe leaves out.
     pub spec: SynthSpec,
-    /// When it begins, at most 2^62 ns.
+    /// Sets the begin, at most 2^62 ns.
     pub start: Nanos,
     /// Bytes that its addresses are moved up by, at most 2^62.
     pub base: u64,
     /// The number of its first volume.
     pub volume: u32,
-    /// Which addresses it leaves out.
+    /// Leaves out some of the addresses.
     pub stripe: Option<AddressStripe>,
 }
 

@@ -45,7 +45,7 @@ pub struct SynthError {
     pub key: &'static str,
     /// The value it has.
     pub value: String,
-    /// What would be right.
+    /// Says what would be right.
     pub allowed: String,
 }
 
@@ -55,7 +55,7 @@ impl SynthError {
     }
 }
 
-/// How much is generated: `1000000` (requests) or `60s` (a time, with unit).
+/// Sets the length of the trace: `1000000` (requests) or `60s` (a time, with unit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SynthLength {
     /// So many requests, flushes included; at least 1.
@@ -77,10 +77,10 @@ impl FromStr for SynthLength {
     }
 }
 
-/// What to generate.
+/// Describes a trace to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SynthSpec {
-    /// How many requests, or for how long.
+    /// Sets the number of requests, or the duration.
     pub length: SynthLength,
     /// Sizes of reads, writes and discards.
     pub sizes: SizeMix,
@@ -88,12 +88,12 @@ pub struct SynthSpec {
     pub read_share: PercentShare,
     /// Share of discards among reads, writes and discards; with the read share at most 100 %.
     pub discard_share: PercentShare,
-    /// When requests arrive.
+    /// Selects the arrivals of requests.
     pub arrivals: ArrivalProcess,
     /// Share of requests that begin where the one before them of the same kind on the same volume
     /// ended (the first: at 0). One that would pass the end of the volume begins at 0 again.
     pub sequential_share: PercentShare,
-    /// Where the other requests go.
+    /// Selects the addresses of the other requests.
     pub footprint: AccessFootprint,
     /// Bytes of which the addresses of the other requests are multiples; at most 1 GiB. The
     /// volume's slots are this large. A sequential request begins at the exact end of the one
@@ -102,11 +102,11 @@ pub struct SynthSpec {
     /// Bytes of each volume, at most 2^62; at least 1 and at most 2^48 times `align`. A request
     /// that would pass the end moves back to the last aligned address where it fits.
     pub space: u64,
-    /// How many volumes, and how unequal.
+    /// Sets the number of volumes, and how unequal they are.
     pub volumes: SynthVolumes,
     /// A flush follows every so many writes, at the same time and on the same volume.
     pub flush_every: Option<NonZeroU64>,
-    /// Which of the traces with these properties.
+    /// Selects one of the traces with these properties.
     pub seed: u64,
 }
 

@@ -6,7 +6,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::PercentShare;
 use super::quantity::MILLION;
 
-/// What a stream is for: a constant that sets its seed apart.
+/// Names the purpose of a stream: a constant that sets its seed apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(super) enum StreamPurpose {

@@ -1,4 +1,4 @@
-//! How large requests are.
+//! Draws the sizes of requests.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! Which volume a request goes to.
+//! Draws the volumes of requests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use super::{PercentShare, SynthError};
 /// 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SynthVolumes {
-    /// How many, 1 to 65,536.
+    /// Counts the volumes, 1 to 65,536.
     pub count: u32,
     /// The share of volume 0; the others have equal shares of the rest. `None`: all have equal
     /// shares.

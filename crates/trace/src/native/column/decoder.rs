@@ -5,7 +5,7 @@ use std::io;
 use super::super::layout::{MAX_BLOCK_REQUESTS, id, u16_at, u32_at, u64_at};
 use super::{COLUMNS, ColumnEncoding, HEADER_BYTES, MAX_DICTIONARY, PLANE_ENTRY_BYTES, form};
 
-/// What is wrong with a column or a block, and at which of its bytes.
+/// Describes a fault of a column or a block, and the byte at which it is.
 #[derive(Debug)]
 pub(in crate::native) struct ColumnFault {
     pub(in crate::native) at: usize,
@@ -25,7 +25,7 @@ pub(in crate::native) struct PlaneDecoder {
     planes: Vec<u8>,
 }
 
-/// What is left of the room for planes.
+/// Holds the remaining room for planes.
 pub(in crate::native) struct PlaneRoom<'a> {
     zstd: &'a mut zstd::bulk::Decompressor<'static>,
     planes: &'a mut [u8],
@@ -47,7 +47,7 @@ pub(in crate::native) struct DecodedColumn<'a> {
     encoding: ColumnEncoding,
     base: u64,
     unit: u64,
-    /// What the next value is predicted from.
+    /// Holds the value from which the next one is predicted.
     value: u64,
     planes: usize,
     parts: [&'a [u8]; 8],

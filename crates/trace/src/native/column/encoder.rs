@@ -128,8 +128,8 @@ const fn worth_compressing(size: usize) -> usize {
     size - size / 16
 }
 
-/// What a candidate will take, in 1/256 bits: the order-0 entropy of its planes, a plane that will
-/// be stored counted whole.
+/// Estimates the size of a candidate, in 1/256 bits: the order-0 entropy of its planes. A plane that will be
+/// stored counts whole.
 fn cost(candidate: &EncodingCandidate, weights: &[u32]) -> u64 {
     let q = &candidate.quotients;
     let planes = planes_for(q.iter().fold(0, |all, &q| all | q));
@@ -203,7 +203,7 @@ fn zigzag_delta(values: &[u64], predict: impl Fn(usize) -> u64, encoding: Column
     }
 }
 
-/// Whether the values are few enough for a dictionary.
+/// Returns true if the values are few enough for a dictionary.
 fn dictionary(values: &[u64], c: &mut EncodingCandidate) -> bool {
     c.reset(ColumnEncoding::Dictionary, 0, 0);
     c.unit = 1;

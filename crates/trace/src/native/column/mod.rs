@@ -22,7 +22,7 @@ const MAX_DICTIONARY: usize = 256;
 /// Columns that a block is decoded from: the fields of a request, operation and FUA in one.
 pub(super) const COLUMNS: usize = 5;
 
-/// How a value follows from its quotient `q` (docs/trace-format.md has the numbers).
+/// Maps a value's quotient `q` to the value (docs/trace-format.md has the numbers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum ColumnEncoding {
@@ -51,7 +51,7 @@ impl ColumnEncoding {
     }
 }
 
-/// How a plane is stored.
+/// Names the forms in which a plane is stored.
 mod form {
     /// One byte, which every value has.
     pub(super) const REPEATED: u8 = 0;
