@@ -1,13 +1,13 @@
-//! How fast the native format is read and written, one thread, from and to memory.
+//! Measures how fast the native format is read and written, on one thread, from and to memory.
 //!
-//! `native/scan`: 20 million requests decoded through [`TraceSource::next_batch`]. `zipf-4KiB` is
-//! synthetic (4 KiB, 30 % reads, Poisson arrivals, a scattered Zipf footprint over 64 GiB); `oltp`
-//! is the recording `own.oltp-pgbench-ext4` of the shared traces, repeated. The aim is 50 M
-//! requests/s in each. `native/write`: a million requests of each, encoded.
+//! `native/scan`: 20 million requests decoded through [`TraceSource::next_batch`]. `zipf-4KiB` is synthetic
+//! (4 KiB, 30 % reads, Poisson arrivals, a scattered Zipf footprint over 64 GiB); `oltp` is the recording
+//! `own.oltp-pgbench-ext4` of the shared traces, repeated. The aim is 50 M requests/s in each.
+//! `native/write`: a million requests of each, encoded.
 //!
-//! Seen on one core of a 2.3 GHz Xeon (family 6, model 207) that was otherwise idle: scan 135 and
-//! 70 M requests/s, write 10 and 6.7. About half of the scan of `oltp` is zstd; of `zipf-4KiB`,
-//! most of whose bytes are stored, a third.
+//! Seen on one core of a 2.3 GHz Xeon (family 6, model 207) that was otherwise idle: scan 135 and 70 M
+//! requests/s, write 10 and 6.7. About half of the scan of `oltp` is zstd; of `zipf-4KiB`, most of whose
+//! bytes are stored, a third.
 
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};

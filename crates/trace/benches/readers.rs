@@ -1,5 +1,5 @@
-//! How fast the text readers are, on one core and from memory: lines per second, everything
-//! included (finding line ends, parsing, volumes, batches).
+//! Measures the text readers on one core and from memory, in lines per second, everything included (finding
+//! line ends, parsing, volumes, batches).
 //!
 //! `cargo bench -p destage-trace --bench readers`
 

@@ -56,7 +56,7 @@ fn read(bytes: Vec<u8>, format: &str) -> Vec<Request> {
     }
 }
 
-/// What a format keeps of requests, worked out request by request.
+/// Models the parts of requests that a format keeps, request by request.
 struct Keeps {
     kinds: &'static [Op],
     fua: bool,
@@ -166,7 +166,7 @@ fn round_trips() -> Vec<(String, &'static str, Keeps)> {
     ]
 }
 
-/// How many times as much `make soak` does.
+/// Returns the factor by which `make soak` repeats the tests.
 fn soak() -> u32 {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 50 } else { 1 }
 }
@@ -446,7 +446,7 @@ fn fio_replays_an_exported_log() {
     assert!((900..10_000).contains(&runtime), "{runtime} ms");
 }
 
-/// What is wrong with a trace is known at once, and what the error says helps.
+/// Tests that all faults of a trace are reported at once, and that the options in the error help.
 #[test]
 fn everything_that_a_format_cannot_hold_is_named_at_once() {
     let fua = |time, offset, len| Request { fua: true, ..request(time, W, offset, len, 0) };

@@ -48,7 +48,7 @@ fn reuse(touched: impl Iterator<Item = (u32, u64)>) -> ReuseCounts {
     reuse
 }
 
-/// What a block was touched for: itself, its pages, and how often.
+/// Holds a block, its touched pages, and the number of touches.
 type Held = ((u32, u64), BTreeSet<u64>, u64);
 
 /// Stays in a real list of so many blocks.

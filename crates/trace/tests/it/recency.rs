@@ -3,7 +3,7 @@
 use destage_trace::RecencyStack;
 use proptest::prelude::*;
 
-/// What happens to a thing.
+/// Lists the actions on a thing.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Touch(usize),

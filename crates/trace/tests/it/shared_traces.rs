@@ -130,7 +130,7 @@ fn columns(s: &TraceSummary) -> [(&'static str, Vec<f64>); 7] {
     ]
 }
 
-/// What the cell says otherwise than our numbers.
+/// Lists the numbers in which the cell and our figures differ.
 fn differences(cell: &str, ours: &[f64]) -> Vec<String> {
     let theirs: Vec<_> = cell.split('/').map(|text| printed(text.trim())).collect();
     assert_eq!(theirs.len(), ours.len(), "numbers in {cell}");

@@ -221,7 +221,7 @@ fn time_that_does_not_fit_is_an_error() {
     assert!(error.to_string().contains("exceeds 2^64 ns"), "{error}");
 }
 
-/// How often each slot of 4 KiB is hit.
+/// Counts the hits of each slot of 4 KiB.
 fn hits(spec: &SynthSpec) -> HashMap<u64, usize> {
     let mut hits = HashMap::new();
     for request in generate(spec) {

@@ -45,7 +45,7 @@ fn windowed(times: &[u64], batch: usize, window: TraceWindow) -> Yield {
     read(&mut WindowedTrace::new(inner, Path::new("memory"), window))
 }
 
-/// What the documentation says, with all requests at hand.
+/// Models the window as the documentation describes it, with all requests at hand.
 fn model(times: &[u64], window: TraceWindow) -> Yield {
     let mut latest = 0;
     let mut arrivals = Vec::new();

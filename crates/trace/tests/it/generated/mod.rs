@@ -1,4 +1,5 @@
-//! What a generator of requests gives, its fingerprint, and whether a count fits a probability.
+//! Collects the requests of a generator, computes their fingerprint, and checks whether a count fits a
+//! probability.
 
 use destage_trace::{BATCH_REQUESTS, Request, TraceSource};
 
@@ -28,7 +29,7 @@ pub(crate) fn crc(requests: &[Request]) -> u32 {
     })
 }
 
-/// That a count of `n` draws fits a probability.
+/// Asserts that a count of `n` draws fits a probability.
 #[track_caller]
 pub(crate) fn assert_share(count: usize, n: usize, probability: f64) {
     let expected = probability * n as f64;

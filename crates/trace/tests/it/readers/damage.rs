@@ -70,7 +70,7 @@ fn survive(bytes: &[u8], format: &str) {
     }
 }
 
-/// How many times as much `make soak` does.
+/// Returns the factor by which `make soak` repeats the tests.
 fn soak() -> u32 {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 50 } else { 1 }
 }

@@ -15,15 +15,15 @@ use super::*;
 /// A sample, and how it is cut into the pieces that are damaged.
 struct Host {
     name: String,
-    /// What may be found.
+    /// Holds the format that may be found.
     right: FormatId,
-    /// It is found for the sample as it is.
+    /// Is true if the format is found for the unchanged sample.
     found: bool,
     pieces: Vec<Vec<u8>>,
     cut: Cut,
 }
 
-/// How a piece is cut into columns.
+/// Selects how a piece is split into columns.
 #[derive(Clone, Copy)]
 enum Cut {
     Separator(u8),
@@ -42,7 +42,7 @@ fn lines(text: &[u8]) -> Vec<Vec<u8>> {
     text.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect()
 }
 
-/// How the pieces of a sample of the format are cut.
+/// Returns how the pieces of a sample of the format are split.
 fn cut(content: FormatContent) -> Cut {
     match content {
         FormatContent::Lines { separator, .. } => Cut::Separator(separator),
@@ -192,7 +192,7 @@ fn damaged_record(record: &[u8], lengths: &[usize]) -> Vec<Vec<u8>> {
     all
 }
 
-/// What happened to the variants of a sample.
+/// Counts the results of the variants of a sample.
 #[derive(Default)]
 struct Row {
     variants: u64,
@@ -312,7 +312,7 @@ fn a_sample_with_another_format_s_line_is_never_read_as_another_format() {
     });
 }
 
-/// What is found for the samples as they are.
+/// Tests that unchanged samples are found or refused as documented.
 #[test]
 fn whole_samples_are_found_or_refused_as_documented() {
     for host in short().iter().chain(&long()) {
