@@ -1,11 +1,9 @@
-//! Where the pages of an array lie (specs §2), as Linux md places them (`drivers/md/raid5.c`).
+//! Maps the pages of an array to its members (specs §2), as Linux md places them (`drivers/md/raid5.c`).
 //!
-//! * A *row* is a page number on the members; all members' pages of that number belong to it. A
-//!   *stripe* is `chunk` rows.
-//! * A *column* is a part that a device plays in a stripe: `0..k` hold data, `k..n` parity (P, then
-//!   Q).
-//! * Which device plays which part repeats after at most `n` stripes, so it is looked up, not
-//!   computed.
+//! * A *row* is a page number on the members; all members' pages of that number belong to it. A *stripe* is
+//!   `chunk` rows.
+//! * A *column* is the role of a device in a stripe: `0..k` hold data, `k..n` parity (P, then Q).
+//! * Roles repeat after at most `n` stripes, so they are looked up, not computed.
 
 use destage_plan::{Column, ColumnSet, Dev, DevSet, Row, Stripe};
 
@@ -64,7 +62,7 @@ pub enum ArrayGeometryError {
     },
 }
 
-/// Where a page of data lies, whatever the device.
+/// Holds the place of a page of data, independent of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PagePlace {
     /// The stripe.
@@ -75,7 +73,7 @@ pub struct PagePlace {
     pub column: Column,
 }
 
-/// Which device plays which part in a stripe.
+/// Maps the roles in a stripe to devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StripeMap {
     /// Column to device.
@@ -84,7 +82,7 @@ pub struct StripeMap {
     columns: [Column; MAX_DEVICES],
     /// Data column to exponent.
     exponents: [u8; MAX_DEVICES],
-    /// How many of the first two, and of the third, mean something.
+    /// Counts the valid entries of the first two arrays, and of the third.
     lengths: (u8, u8),
 }
 
@@ -273,7 +271,7 @@ impl Geometry {
         self.slots
     }
 
-    /// Where `page` lies. It must be below [`data_pages`](Self::data_pages).
+    /// Returns the place of `page`, which must be below [`data_pages`](Self::data_pages).
     #[inline]
     pub fn locate(&self, page: u64) -> PagePlace {
         debug_assert!(page < self.data_pages(), "page {page} of {}", self.data_pages());
@@ -306,7 +304,7 @@ impl Geometry {
         (Stripe(row.0 / chunk), (row.0 % chunk) as u32)
     }
 
-    /// Who plays which part in `stripe`: everything below in one look-up.
+    /// Returns the roles in `stripe`: everything below in one look-up.
     #[inline]
     pub fn map(&self, stripe: Stripe) -> &StripeMap {
         &self.maps[(stripe.0 % self.maps.len() as u64) as usize]
@@ -371,7 +369,7 @@ fn in_order(devices: u8) -> StripeMap {
     map
 }
 
-/// Where P is in stripe s.
+/// Places P in stripe s.
 #[derive(Clone, Copy)]
 enum ParityPlace {
     /// On this device.
@@ -382,7 +380,7 @@ enum ParityPlace {
     Up,
 }
 
-/// Where Q is, seen from P.
+/// Places Q relative to P.
 #[derive(Clone, Copy)]
 enum SecondParityPlace {
     /// Nowhere.
@@ -395,7 +393,7 @@ enum SecondParityPlace {
     Last,
 }
 
-/// How a layout places parity and data.
+/// Describes how a layout places parity and data.
 #[derive(Clone, Copy)]
 struct LayoutRule {
     devices: u8,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What an array does for redundancy.
+/// Selects the redundancy of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RaidLevel {
     /// Striping without redundancy.
@@ -73,7 +73,7 @@ impl fmt::Display for RaidLevel {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no RAID level {name:?}; there are raid0, raid1, raid4, raid5 and raid6")]
 pub struct ParseLevelError {
-    /// What was given.
+    /// Holds the given name.
     pub name: String,
 }
 
@@ -93,11 +93,11 @@ impl FromStr for RaidLevel {
     }
 }
 
-/// How parity moves from stripe to stripe, and in which order data follows.
+/// Selects how parity moves from stripe to stripe, and the order of data.
 ///
-/// *Left*: parity begins on the last device and moves down; *right*: it begins on the first and
-/// moves up. *Symmetric*: data begins after the parity and goes around; *asymmetric*: data begins
-/// on the first device that holds no parity. With RAID-6, Q follows P around unless said otherwise.
+/// *Left*: parity begins on the last device and moves down; *right*: it begins on the first and moves up.
+/// *Symmetric*: data begins after the parity and goes around; *asymmetric*: data begins on the first device
+/// that holds no parity. With RAID-6, Q follows P around unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ParityLayout {
     /// Parity moves down, data begins on the first device.
@@ -207,7 +207,7 @@ impl fmt::Display for LayoutNames {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no layout {name:?}; there are {}, and la, ra, ls and rs for the first four", LayoutNames(&ParityLayout::ALL))]
 pub struct ParseLayoutError {
-    /// What was given.
+    /// Holds the given name.
     pub name: String,
 }
 

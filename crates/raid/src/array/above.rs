@@ -1,10 +1,10 @@
-//! What stands on the array, and what the array has it do.
+//! Defines the user of an array, such as a host cache, and the duties that the array gives it.
 
 use destage_plan::{Buf, Event, OpId, Out, StepSet};
 
 use super::{PageVersions, RaidArray};
 
-/// What has to be done about a write that the array plans.
+/// Lists the duties of the array's user about a write that the array plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteDuty {
     /// The last steps of a write are planned. Whatever else is wanted is appended, then the write
@@ -12,7 +12,7 @@ pub enum WriteDuty {
     Finish {
         /// The operation.
         op: OpId,
-        /// When these are done, so is the write.
+        /// Completes the write, when these steps are done.
         after: StepSet,
         /// Of a write smaller than a page: the page as it will be, when the steps in `after` are
         /// done.
@@ -25,7 +25,7 @@ pub enum WriteDuty {
     Absorb {
         /// The operation.
         op: OpId,
-        /// When these are done, the pages are there.
+        /// Makes the pages available, when these steps are done.
         after: StepSet,
     },
     /// A write whose parity is left alone may be [prepared](super::WriteApproach::Prepared) for: what that takes is
@@ -33,8 +33,8 @@ pub enum WriteDuty {
     Prepare {
         /// The operation.
         op: OpId,
-        /// When these are done, the intent of its rows is set: nothing has to wait for them but what is
-        /// written.
+        /// Sets the intent of the write's rows, when these steps are done. Only the writes to members have to
+        /// wait for them.
         after: StepSet,
     },
     /// Tells that a write is [split](super::WriteApproach::Split): operations are [opened](RaidArray::open_write_behind) behind it that write
@@ -49,8 +49,8 @@ pub enum WriteDuty {
         /// The operation.
         op: OpId,
     },
-    /// What was appended to a write failed, after the rows were written. The operation is
-    /// [given up](Out::give_up).
+    /// Reports that a step appended to a write failed, after the rows were written. The operation is [given
+    /// up](Out::give_up).
     Stuck {
         /// The operation.
         op: OpId,
@@ -62,9 +62,9 @@ pub enum WriteDuty {
     },
 }
 
-/// What stands on the array: a host cache, or nothing but the requests' own way.
+/// Uses the array: a host cache, or no more than the requests' own way.
 pub trait ArrayUser {
-    /// What knows where versions of pages are.
+    /// Returns the owner of pages' versions, who knows where they are.
     fn versions(&mut self) -> &mut dyn PageVersions;
     /// Handles an event that is not the array's own.
     fn event(&mut self, event: Event<'_>, array: &mut RaidArray, out: &mut Out);

@@ -14,13 +14,12 @@ use super::write::{ColumnPages, WriteExtent, WriteTask};
 use super::{ArrayTask, PageVersions, ParityMethod, RaidArray, StripeSegment, WriteDuty, advance};
 use crate::MAX_DEVICES;
 
-/// What takes the pages of a write in place of the members.
+/// Selects the pages that the array's user takes in place of the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenPages {
-    /// What stands above takes the data alone. The parity stays what it is, so that the columns count as
-    /// stale.
+    /// Takes the data alone. The parity stays as it is, so that the columns count as stale.
     Stored,
-    /// It takes data and parity, row by row.
+    /// Takes data and parity, row by row.
     Absorbed,
 }
 
@@ -32,9 +31,9 @@ pub struct AbsorbedPages {
     /// The columns that have a new version: data that is written, and, if it is
     /// [absorbed](TakenPages::Absorbed), all parity, be it that its member is lost.
     pub columns: ColumnSet,
-    /// Whether the data comes from what stands above, and not from a fragment.
+    /// Is true if the data comes from the array's user, not from a fragment.
     pub from_above: bool,
-    /// Whether it has to be durable when it is taken.
+    /// Is true if the pages must be durable when they are taken.
     pub fua: bool,
     pages: ColumnPages,
 }
@@ -234,7 +233,7 @@ impl RaidArray {
             || self.covered_anew(row).is_ok()
     }
 
-    /// Whether parity can be modified by what changes, and is to be.
+    /// Returns true if parity can and shall be modified by the changes of the data.
     fn modifies_absorbed(&self, what: WriteExtent, row: DepartedRow<'_>, parity: ColumnSet) -> bool {
         if what.columns == self.data || row.sources.is_torn() {
             return false;
@@ -259,14 +258,13 @@ impl RaidArray {
         }
     }
 
-    /// What was to take the pages of a write cannot, and nothing of it is planned: the write fails.
+    /// Fails the write: the user cannot take its pages, and no step of it is planned.
     pub fn refuse_absorbed(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         self.forget_plan(op, versions, out);
         self.fail(op, versions, out);
     }
 
-    /// What takes the pages of a row that is absorbed is planned: when these steps are done, so is the
-    /// row.
+    /// Ends the planning of a row that is absorbed: the row is done when these steps are.
     pub fn finish_absorbed(&mut self, op: OpId, done: StepSet, out: &mut Out) {
         let left = self.left(op).rows.count;
         let task = self.write_task(op);

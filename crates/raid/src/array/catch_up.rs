@@ -115,7 +115,7 @@ impl RaidArray {
         sources.stale().iter().map(of_column).sum::<u32>() + computes
     }
 
-    /// Whether the parity of a row is modified rather than made of all data.
+    /// Returns true if the parity of a row is modified rather than computed from all data.
     fn catches_up_by_changes(&self, what: WriteExtent, row: Row, sources: &RowSources, page_bytes: u32) -> bool {
         let rows = Rows::new(row, 1);
         let departed = DepartedRow { stripe: what.stripe, rows, columns: self.columns(what.stripe, rows), sources };
@@ -158,7 +158,7 @@ impl RaidArray {
     }
 }
 
-/// Whether the parity of a row does not cover its newest data.
+/// Is true if the parity of a row does not cover its newest data.
 fn is_behind(row: Row, versions: &dyn PageVersions) -> bool {
     versions.departs(Rows::new(row, 1)) && !versions.sources(row).stale().is_empty()
 }

@@ -1,4 +1,4 @@
-//! How an array is served.
+//! Configures the service of an array.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub const MAX_MEMBERS: u8 = 28;
 /// Limits the pages that a member may fail to read within about an hour where nothing else is told, as md does.
 pub const MAX_CORRECTED: u32 = 20;
 
-/// What is promised of acknowledged writes.
+/// Selects the durability of acknowledged writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DurabilityMode {
     /// Durable after a flush or with FUA, as with any disk that has a volatile cache.
@@ -42,7 +42,7 @@ impl DurabilityMode {
     }
 }
 
-/// How the parity of a row that is written in part is updated (specs §2.1).
+/// Selects the update of the parity of a row that is written in part (specs §2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParityMethod {
     /// Read-modify-write only if it reads strictly less, as md does.
@@ -78,9 +78,9 @@ pub struct ArrayConfig {
     pub geometry: Geometry,
     /// Bytes of a page, as whoever serves the array has it.
     pub page_bytes: u32,
-    /// What is promised.
+    /// Selects the durability of acknowledged writes.
     pub regime: DurabilityMode,
-    /// How parity is updated.
+    /// Selects the update of parity.
     pub parity: ParityMethod,
     /// Rows whose intents may be open before the array flushes on its own: what an unclean start
     /// has to read again.
@@ -88,8 +88,7 @@ pub struct ArrayConfig {
     /// Slots of the NVRAM, at least [`ArrayConfig::MIN_NV_SLOTS`]. Each row that is written while a
     /// member is lost takes one or two until the next flush.
     pub nv_slots: u32,
-    /// Whether trimmed pages of the members read as zeros, so that discards of whole rows can be
-    /// passed on.
+    /// Is true if trimmed pages of the members read as zeros. Then discards of whole rows can be passed on.
     pub trims: bool,
     /// The array flushes on its own no later than this after a write, so that an idle array is
     /// clean.

@@ -135,8 +135,8 @@ impl RaidArray {
         true
     }
 
-    /// What of a row is written that is above: of the columns that are asked for. But all of it
-    /// where parity is computed from the newest of all.
+    /// Returns the columns of a row to write back from above the members: those asked for. All of them are
+    /// written where parity is computed from the newest version of every column.
     fn above_of(&self, asked: ColumnSet, row: DepartedRow<'_>) -> ColumnSet {
         let above = row.sources.above();
         let all = self.needs_log() && (!self.data_is_live(row) || row.sources.is_torn());
@@ -160,7 +160,7 @@ impl RaidArray {
         (fresh, known)
     }
 
-    /// Whether the members of all data columns can be read.
+    /// Is true if the members of all data columns can be read.
     fn data_is_live(&self, row: DepartedRow<'_>) -> bool {
         row.columns.live.contains_all(self.data)
     }
@@ -262,10 +262,10 @@ impl RaidArray {
         read | out.step(op, merge, read)
     }
 
-    /// Whether parity is modified by what changes, rather than computed from all data. It has to be
-    /// while columns are stale that are not written: computed parity would cover their newest
-    /// version, and what is kept of them would be added to it once more. Unless what it covers of them is
-    /// `beside` what is written, on their members.
+    /// Returns true if parity is modified by the changes, rather than computed from all data. Parity must be
+    /// modified while columns are stale that are not written. Computed parity would cover their newest
+    /// version, and a later update would add their retained changes once more. An exception are stale columns
+    /// whose covered version is `beside` the written data, on their members.
     pub(super) fn modifies(
         &self,
         what: WriteExtent,
@@ -387,8 +387,8 @@ impl RaidArray {
         self.duties.push_back(WriteDuty::Prepare { op, after });
     }
 
-    /// What is above is prepared when these steps are done: the data is written then. Of a write smaller than a
-    /// page the page is in `merged` as it will be.
+    /// Plans the write of the data, after the user has prepared for it in the steps `after`. For a write
+    /// smaller than a page, `merged` holds the page as it will be.
     pub fn finish_prepared(&mut self, op: OpId, merged: Buf, after: StepSet, out: &mut Out) {
         let mut what = self.left(op);
         what.rows.count = self.write_task(op).batch;

@@ -29,9 +29,9 @@ pub(super) struct FlushRounds {
     gathered: Vec<OpId>,
     /// Those that the round under way is for, if one is; its steps are the first one's.
     round: Vec<OpId>,
-    /// Its generation.
+    /// Numbers the round.
     generation: u64,
-    /// Whether it makes everything durable that was acknowledged.
+    /// Is true while the round makes everything durable that was acknowledged.
     ok: bool,
     /// Tells which intents are cleared when it is done.
     clearance: IntentClearance,
@@ -52,7 +52,7 @@ enum IntentClearance {
 }
 
 impl FlushRounds {
-    /// Whether a flush is asked for that is not done.
+    /// Is true if a flush is requested that is not done.
     pub(super) const fn is_under_way(&self) -> bool {
         self.opened > 0 || !self.gathered.is_empty() || !self.round.is_empty()
     }

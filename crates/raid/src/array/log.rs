@@ -31,7 +31,7 @@ impl ParityLog {
         self.entries.is_empty()
     }
 
-    /// Where a page is logged, if it is.
+    /// Returns the slot of a logged page, or none.
     pub(super) fn get(&self, row: Row, dev: Dev) -> Option<NvSlot> {
         self.entries.get(&(row, dev)).map(|entry| entry.slot)
     }
@@ -91,7 +91,7 @@ impl ParityLog {
 }
 
 impl RaidArray {
-    /// Whether lost data of rows that are written must be logged: levels that compute it.
+    /// Is true if lost data of written rows must be logged: for levels that compute it.
     pub(super) fn needs_log(&self) -> bool {
         matches!(self.config.geometry.level(), RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6)
     }

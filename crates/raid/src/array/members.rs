@@ -1,7 +1,7 @@
-//! Which members can be trusted, and the note of it in the NVRAM.
+//! Tracks which members can be trusted, and the note of that in the NVRAM.
 //!
-//! A change for the worse counts at once in what is read, but no write is planned before it is
-//! noted. A change for the better (rows filled in) counts only when it is noted.
+//! A change for the worse counts at once for reads, but no write is planned before it is noted. A change for
+//! the better (rows filled in) counts only when it is noted.
 
 use destage_plan::{Class, Dev, DevSet, List, NvPut, NvSlot, OpId, Out, PutList, Row, Rows, Step, StepSet, Tag};
 
@@ -29,7 +29,7 @@ pub(super) struct MemberStates {
     /// Holds the pages of the others that cannot be read.
     pub(super) bad: BadPages,
     tolerated: u32,
-    /// What the next note will say of the filling member: the rows that it holds.
+    /// Holds the progress of the filling member for the next note: the rows that the member holds.
     progress: Option<FillProgress>,
     seq: u32,
     /// The slot with the newest note, if there is any: an array that never lost a member has none.
@@ -78,17 +78,17 @@ impl MemberStates {
         self.not_live
     }
 
-    /// Whether a note is being written.
+    /// Is true while a note is being written.
     pub(super) const fn is_noting(&self) -> bool {
         self.writing
     }
 
-    /// Whether every loss is noted.
+    /// Is true if every loss is noted.
     pub(super) const fn persisted(&self) -> bool {
         self.persisted
     }
 
-    /// Whether what the member holds of these rows is the truth. They are all in one stripe.
+    /// Is true if the member's content of these rows is the truth. The rows are all in one stripe.
     pub(super) fn is_live(&self, dev: Dev, rows: Rows) -> bool {
         match self.states[dev.index()] {
             MemberState::Live => !self.bad.has(dev, rows),
@@ -97,7 +97,7 @@ impl MemberStates {
         }
     }
 
-    /// Whether the member can be written, but not read, in these rows.
+    /// Is true if the member can be written, but not read, in these rows.
     pub(super) fn is_sink(&self, dev: Dev, rows: Rows) -> bool {
         match self.states[dev.index()] {
             MemberState::Live => self.bad.has(dev, rows),

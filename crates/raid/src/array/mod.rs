@@ -127,7 +127,7 @@ pub struct ArrayStats {
     pub cached_reads: u64,
 }
 
-/// What the array itself has an operation for.
+/// Holds the state of an operation of the array's own.
 enum ArrayTask {
     Write(WriteTask),
     Flush(FlushTask),
@@ -172,7 +172,7 @@ pub struct RaidArray {
     intents: Intents,
     log: ParityLog,
     slots: NvSlots,
-    /// What of the slots belongs to what stands on the array.
+    /// Tracks the slots that belong to the array's user.
     share: SlotShare,
     /// Members written since a flush of them began.
     dirty: DevSet,
@@ -198,7 +198,7 @@ pub struct RaidArray {
     cleaning: bool,
     /// Operations that free logged pages which their members hold again.
     unlogging: u32,
-    /// What stands above has copies of pages that outlive a cut.
+    /// Is true if the array's user has copies of pages that outlive a crash.
     has_copies: bool,
     /// Rows have intents: those that could be inconsistent, or of which copies outlive a cut.
     has_intents: bool,
@@ -222,7 +222,7 @@ pub struct RaidArray {
 const IDLE_TIMER: TimerId = TimerId { owner: TimerOwner::Array, number: 0 };
 
 impl ArrayStats {
-    /// What was counted since `before` was for parity to catch up.
+    /// Counts as late the reads and writes since `before`, which were for stale parity.
     const fn was_late(&mut self, before: &Self) {
         self.late_data_reads += self.data_reads - before.data_reads;
         self.late_parity_reads += self.parity_reads - before.parity_reads;
@@ -282,7 +282,7 @@ impl RaidArray {
         })
     }
 
-    /// How the array is served.
+    /// Returns the configuration of the service.
     pub const fn config(&self) -> &ArrayConfig {
         &self.config
     }
@@ -292,14 +292,14 @@ impl RaidArray {
         &self.stats
     }
 
-    /// What stands above has copies of pages that outlive a cut: the intent of a row is open from before its
-    /// data is written until it is durable, even if no parity of it is left.
+    /// Sets that the array's user has copies of pages that outlive a crash. Then the intent of a row is open
+    /// from before its data is written until it is durable, even if no parity is left.
     pub const fn has_copies(&mut self) {
         self.has_copies = true;
         self.has_intents = true;
     }
 
-    /// Whether it is to be clean as soon as can be.
+    /// Is true if the array is to be clean as soon as possible.
     pub const fn is_cleaning(&self) -> bool {
         self.cleaning
     }
@@ -333,7 +333,7 @@ impl RaidArray {
         if self.members.persisted() { DevSet::EMPTY } else { self.members.not_live() }
     }
 
-    /// Whether a lost member is being filled, or waits for it.
+    /// Is true if a lost member is being filled, or waits for it.
     pub fn is_rebuilding(&self) -> bool {
         self.rebuild.is_active() || self.members.filling().is_some()
     }
@@ -348,12 +348,12 @@ impl RaidArray {
         self.members.can_spare(dev)
     }
 
-    /// Whether more is lost than the level can do without.
+    /// Is true if more is lost than the level tolerates.
     pub fn is_broken(&self) -> bool {
         self.members.broken()
     }
 
-    /// Whether recovery is finished and requests are served.
+    /// Is true if recovery has ended and requests are served.
     pub const fn is_ready(&self) -> bool {
         self.ready
     }
@@ -398,8 +398,8 @@ impl RaidArray {
         op
     }
 
-    /// Whether a discard of the segment can be passed on to the members: parity of zeros is zeros,
-    /// so it must cover its rows.
+    /// Returns true if a discard of the segment can be passed on to the members. Parity of zeros is zeros, so
+    /// the discard must cover whole rows.
     pub fn can_trim(&self, seg: StripeSegment) -> bool {
         self.config.trims && seg.columns == self.data
     }
@@ -584,7 +584,7 @@ impl RaidArray {
         self.tasks[op.index()] = Some(task);
     }
 
-    /// What can be done with the columns of rows of one stripe.
+    /// Returns the columns that can be read, and those that can only be written, in rows of one stripe.
     fn columns(&self, stripe: Stripe, rows: Rows) -> StripeColumns {
         if self.members.all_live() {
             return StripeColumns { live: self.all, sink: ColumnSet::EMPTY };
@@ -605,14 +605,14 @@ impl RaidArray {
         self.config.geometry.device(stripe, column)
     }
 
-    /// Whether a device is a member that takes no writes. Nothing must be done that relies on the loss
-    /// before it is [noted](Self::is_noted).
+    /// Is true if a device is a member that takes no writes. No step may rely on the loss before it is
+    /// [noted](Self::is_noted).
     pub fn is_lost(&self, dev: Dev) -> bool {
         self.config.geometry.member_set().contains(dev) && self.members.is_lost(dev)
     }
 
-    /// Whether the loss of every member is noted. If not, the operation is told to go
-    /// [again](Out::again) when it is.
+    /// Returns true if the loss of every member is noted. If not, the operation is told to go
+    /// [again](Out::again) once it is.
     pub fn is_noted(&mut self, op: OpId) -> bool {
         let noted = self.members.persisted();
         if !noted {
@@ -621,8 +621,8 @@ impl RaidArray {
         noted
     }
 
-    /// Whether the intent of a row is not open. If it is, it is cleared as soon as can be, and the operation
-    /// is told to go [again](Out::again).
+    /// Returns true if the intent of a row is not open. If it is open, it is cleared as soon as possible, and
+    /// the operation is told to go [again](Out::again).
     fn has_no_intent(&mut self, op: OpId, row: Row, out: &mut Out) -> bool {
         let none = !self.intents.contains(row) && self.clearing == 0;
         if !none {

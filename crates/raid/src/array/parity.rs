@@ -1,5 +1,5 @@
-//! What is computed of a row: parity of its data, new parity from the old, lost data from the rest
-//! (specs §2.1).
+//! Computes pages of a row: parity from its data, new parity from the old, lost data from the rest (specs
+//! §2.1).
 
 use destage_plan::{Buf, Column, ColumnSet, OpId, Out, Step, StepSet, Stripe};
 

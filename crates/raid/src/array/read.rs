@@ -33,7 +33,10 @@ impl RaidArray {
         Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r: self.all, w: ColumnSet::EMPTY }
     }
 
-    /// Whether pages inside one stripe can be read from their members.
+    /// Checks that pages inside one stripe can be read from their members.
+    ///
+    /// # Errors
+    /// Fails if one of the members has lost them.
     pub fn check_whole(&self, page: u64, pages: u16) -> Result<(), DegradedRead> {
         let span = self.span(page, pages);
         let row = self.config.geometry.row(span.stripe, span.first);
@@ -130,7 +133,7 @@ impl RaidArray {
         Ok(done)
     }
 
-    /// Whether a segment has to be read row by row: the rows have each their own sources.
+    /// Is true if a segment has to be read row by row, since each row has its own sources.
     pub fn is_read_by_rows(&self, seg: StripeSegment, versions: &dyn PageVersions) -> bool {
         let rows = Rows::new(self.config.geometry.row(seg.stripe, seg.first), seg.rows);
         seg.rows > 1 && (versions.departs(rows) || self.members.bad.meets(rows))
@@ -164,7 +167,7 @@ impl RaidArray {
         }))
     }
 
-    /// What pages inside one stripe touch.
+    /// Returns the rows and columns of pages inside one stripe.
     fn span(&self, page: u64, pages: u16) -> StripeSpan {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();

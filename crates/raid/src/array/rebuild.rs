@@ -24,11 +24,11 @@ enum RebuildPhase {
     Window { next: Row, end: Row },
     /// The window is made durable.
     Flushing { op: OpId, end: Row },
-    /// How far the rebuild has come is noted.
+    /// Notes the progress of the rebuild.
     Noting,
 }
 
-/// How far the filling of a member has come.
+/// Tracks the filling of a member.
 #[derive(Default)]
 pub(super) struct MemberRebuild {
     wanted: Vec<Dev>,

@@ -18,7 +18,7 @@ use crate::{MAX_DEVICES, RaidLevel};
 const CONCURRENT: u32 = 8;
 const ROWS: u32 = 256;
 
-/// What is left to be made consistent.
+/// Tracks the rows that recovery has yet to make consistent.
 #[derive(Default)]
 pub(super) struct RowRecovery {
     todo: VecDeque<Rows>,
@@ -128,7 +128,7 @@ impl RaidArray {
         }
     }
 
-    /// What stands above found in the NVRAM what it did not write.
+    /// Refuses the start: the array's user found in the NVRAM an entry that it did not write.
     pub fn refuse_nvram(&mut self, out: &mut Out) {
         self.refuse(Refusal::Nvram, out);
     }
@@ -176,8 +176,9 @@ impl RaidArray {
         given_up
     }
 
-    /// What stands above has lost the newest versions of pages, and which it cannot tell: the start is refused
-    /// unless every page is [accepted](super::ArrayConfig::accepted_losses) as lost. Whether it goes on.
+    /// Handles the loss of newest versions that the array's user cannot name. The start is refused unless
+    /// every page is [accepted](super::ArrayConfig::accepted_losses) as lost. Returns true if the start goes
+    /// on.
     pub fn accepts_loss_above(&mut self, out: &mut Out) -> bool {
         let all = PageRange { first: 0, pages: self.config.geometry.data_pages() };
         let mut accepted = self.config.accepted_losses.clone();
@@ -190,7 +191,7 @@ impl RaidArray {
         end >= all.end()
     }
 
-    /// Whether the start is refused.
+    /// Is true if the start is refused.
     pub const fn is_refused(&self) -> bool {
         self.recovery.refused
     }

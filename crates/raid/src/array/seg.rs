@@ -1,4 +1,4 @@
-//! What is planned in one piece: rows of a stripe of which the same columns are meant.
+//! Defines the unit of planning: rows of a stripe with the same columns.
 
 use destage_plan::{ColumnSet, Stripe};
 

@@ -22,7 +22,7 @@ impl RaidArray {
         FIRST_KIND_ABOVE + number
     }
 
-    /// Whether a slot with this tag belongs to what stands on the array.
+    /// Is true if a slot with this tag belongs to the array's user.
     pub const fn is_above(tag: &Tag) -> bool {
         tag[1] >= FIRST_KIND_ABOVE
     }

@@ -42,7 +42,7 @@ fn read_page(op: OpId, ext: Ext, out: &mut Out) -> (Buf, StepSet) {
 pub(super) struct DeltaPages(Vec<(Ext, Buf, StepSet)>);
 
 impl DeltaPages {
-    /// Where a delta is to be had, and after which steps.
+    /// Returns the bytes of a delta, and the steps after which they are there.
     fn read(&mut self, op: OpId, change: VersionDelta, out: &mut Out) -> (Span, StepSet) {
         let (buf, read) = match change.place {
             DeltaPlace::Nv(slot) => (Buf::Nv(slot), StepSet::EMPTY),

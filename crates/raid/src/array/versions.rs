@@ -1,12 +1,12 @@
-//! Where the versions of a row's pages are: what the array asks of the cache above it, which may
-//! hold newer pages than the members, and older ones that the parity still covers.
+//! Defines the places of a row's versions, and the questions to the cache above the array. The cache may hold
+//! newer pages than the members, and older ones that the parity still covers.
 
 use destage_plan::{Column, ColumnSet, DevSet, Ext, HostOp, NvSlot, OpId, Row, Rows};
 
 use super::StripeSegment;
 use crate::MAX_DEVICES;
 
-/// Where a version of a page is.
+/// Names the place of a version of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VersionSource {
     /// On its member.
@@ -16,7 +16,7 @@ pub enum VersionSource {
     Page(Ext),
     /// In a slot of the NVRAM.
     Nv(NvSlot),
-    /// What a delta makes of a page of a device that is no member.
+    /// Applies a delta to a page of a device that is no member.
     Delta(PageDelta),
     /// On its member, before a change: what is on the member now is the newest version.
     Before(VersionDelta),
@@ -30,9 +30,9 @@ pub enum VersionSource {
 /// A page that is kept as what it was and what has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageDelta {
-    /// What it was: one page.
+    /// Holds the base of the delta: one page.
     pub base: Ext,
-    /// Where the delta is.
+    /// Holds the place of the delta.
     pub place: DeltaPlace,
     /// The first byte of the delta there.
     pub offset: u32,
@@ -40,10 +40,10 @@ pub struct PageDelta {
     pub len: u32,
 }
 
-/// What two versions of a page differ in: a delta that makes either of them of the other.
+/// Describes the difference between two versions of a page: a delta that makes either of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionDelta {
-    /// Where the delta is.
+    /// Holds the place of the delta.
     pub place: DeltaPlace,
     /// The first byte of the delta there.
     pub offset: u32,
@@ -51,7 +51,7 @@ pub struct VersionDelta {
     pub len: u32,
 }
 
-/// Where a delta is.
+/// Names the place of a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeltaPlace {
     /// In a page, with others.
@@ -91,12 +91,12 @@ impl RowSources {
         self.stale.insert(column);
     }
 
-    /// Where the newest version of a column is.
+    /// Returns the place of a column's newest version.
     pub const fn newest(&self, column: Column) -> VersionSource {
         self.newest[column.index()]
     }
 
-    /// Where the version of a column is that the parity covers.
+    /// Returns the place of the version that the parity covers.
     pub const fn covered(&self, column: Column) -> VersionSource {
         if self.stale.contains(column) { self.covered[column.index()] } else { self.newest[column.index()] }
     }
@@ -106,8 +106,9 @@ impl RowSources {
         self.stale
     }
 
-    /// Whether the newest version of a column is above, and not on its member: in the NVRAM, or on a device
-    /// that is no member and has not what the parity covers beside it, as it has where parity alone is late.
+    /// Is true if the newest version of a column is above the members: in the NVRAM, or on a device that is
+    /// no member. On such a device, the version that the parity covers must not be beside it, as it is where
+    /// parity alone is late.
     pub const fn is_above(&self, column: Column) -> bool {
         match self.newest(column) {
             VersionSource::Nv(_) => true,
@@ -125,8 +126,8 @@ impl RowSources {
         self.stale.iter().filter(|column| self.is_above(*column)).collect()
     }
 
-    /// What the newest version of a column and the one that the parity covers differ in, if that is kept. A
-    /// delta of a whole page of a page that is kept as it was is the new page, and not what they differ in.
+    /// Returns the difference between a column's newest version and the one that the parity covers, if that
+    /// difference is stored. A delta of a whole page is the new page, and no difference.
     pub(super) fn change(&self, column: Column, page_bytes: u32) -> Option<VersionDelta> {
         match (self.covered(column), self.newest(column)) {
             (VersionSource::Before(change), _) => Some(change),
@@ -151,13 +152,13 @@ impl RowSources {
         (is_one && covered.len < page_bytes && newest.len < page_bytes).then(|| [covered, newest].map(change))
     }
 
-    /// Whether the parity of the row says nothing.
+    /// Is true if the parity of the row cannot be used.
     pub fn is_torn(&self) -> bool {
         self.stale.iter().any(|column| self.covered(column) == VersionSource::Lost)
     }
 }
 
-/// How a write is to be planned.
+/// Selects the planning of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteApproach {
     /// All rows are as their members have them: data and parity are written.
@@ -184,60 +185,57 @@ pub enum WriteApproach {
     Skipped,
     /// Fails the write: what it would take is not known any more.
     Refused,
-    /// It cannot be done yet: there is no room to absorb it, or something has to be noted before. It is asked
-    /// anew when a slot is [given back](super::RaidArray::give_slot), a flush is done, or what stands above
-    /// [says so](super::RaidArray::try_again).
+    /// Delays the write: there is no room to absorb it, or a note must come first. The array asks again when
+    /// a slot is [given back](super::RaidArray::give_slot), a flush is done, or its user [asks for
+    /// it](super::RaidArray::try_again).
     Waits,
 }
 
-/// What became of the parity of rows that were written.
+/// Names the state of parity after its rows were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParityUpdate {
-    /// It covers what was written, and what it covered else.
+    /// Covers the written data, and the other columns as before.
     Modified,
-    /// It covers the newest version of every column, or there is no parity left that could cover
-    /// another.
+    /// Covers the newest version of every column, or no parity is left that could cover another.
     Computed,
-    /// It is as it was.
+    /// Stays as it was.
     Delayed,
-    /// It is where the data is, in what stands above, and covers what was written, and what it
-    /// covered else.
+    /// Lies with the data in the array's user. It covers the written data, and the other columns as before.
     Absorbed,
-    /// It is as it was, and so are the members: what was written is in what stands above.
+    /// Stays as it was, as do the members: the written data is in the array's user.
     Stored,
-    /// It covers what the members have, as it did before. They have newer versions of the written pages than what stands
-    /// above.
+    /// Covers the content of the members, as before. Members have newer versions of the written pages than
+    /// the array's user.
     Overwritten,
-    /// It may be any mixture: it was to be written, and more was lost meanwhile than the level can do
-    /// without.
+    /// Holds any mixture: it was to be written, and meanwhile more was lost than the level tolerates.
     Torn,
     /// More is lost than the level can do without: neither it nor what is lost can be computed, and
     /// the row stays what it is.
     Lost,
 }
 
-/// What the array asks of what stands on it about versions of pages. The answers of a cache that
-/// leaves everything to the members are those given here.
+/// Answers the array's questions about versions of pages. The default answers are those of a cache that
+/// leaves everything to the members.
 ///
-/// Versions change only under a claim that writes the column in question, and what the parity covers
-/// only under one that writes the parity, or when a device is lost. Where a version is may change at
-/// any moment; what was named to an operation that [uses](PageVersions::uses) it stays there as well.
+/// Versions change only under a claim that writes the column in question. The version that the parity covers
+/// changes only under a claim that writes the parity, or when a device is lost. The place of a version may
+/// change at any moment, except for places named to an operation that [uses](PageVersions::uses) them.
 pub trait PageVersions {
-    /// How what the host asks for is to be planned of a segment, of which these rows are left. It is asked anew
-    /// whenever the write is planned anew. Parity can be left alone only if `may_delay`.
+    /// Returns the approach for a host's request to a segment, of which these rows are left. The array asks
+    /// again whenever it plans the write anew. Parity can be left alone only if `may_delay`.
     fn approach(&mut self, op: OpId, host: HostOp, seg: StripeSegment, rows: Rows, may_delay: bool) -> WriteApproach {
         let _ = (op, host, seg, may_delay);
         if self.departs(rows) { WriteApproach::Departed } else { WriteApproach::Plain }
     }
 
-    /// Whether a page of these rows has its newest version elsewhere than on its member, or another
+    /// Returns true if a page of these rows has its newest version elsewhere than on its member, or another
     /// than the parity covers.
     fn departs(&self, rows: Rows) -> bool {
         let _ = rows;
         false
     }
 
-    /// Where the pages of a row are.
+    /// Returns the places of a row's pages.
     fn sources(&self, row: Row) -> RowSources {
         let _ = row;
         RowSources::default()
@@ -285,8 +283,8 @@ pub trait PageVersions {
         let _ = (op, rows, columns);
     }
 
-    /// Whether the intent of a row that is consistent on stable storage, or stale there, has to
-    /// stay. When it need not any more, the array is [told](super::RaidArray::let_go).
+    /// Returns true if the intent of a row must stay, although the row is consistent on stable storage, or
+    /// stale there. When it need not any more, the user [tells](super::RaidArray::let_go) the array.
     fn holds(&self, row: Row) -> bool {
         let _ = row;
         false
@@ -303,18 +301,18 @@ pub trait PageVersions {
         let _ = is_whole;
     }
 
-    /// Whether flushes can be answered: nothing of its own was lost that a start would believe. If not, it
-    /// [says](super::RaidArray::try_again) when.
+    /// Returns true if flushes can be answered: the user has lost nothing that a start would believe. If not,
+    /// the user [says](super::RaidArray::try_again) when they can.
     fn may_flush(&mut self) -> bool {
         true
     }
 
-    /// Whether requests can be served as far as it is concerned. The array is not ready before.
+    /// Returns true if requests can be served as far as the user is concerned. The array is not ready before.
     fn is_recovered(&self) -> bool {
         true
     }
 
-    /// Whether everything is written back that can be. A clean stop is not reached before.
+    /// Returns true if everything is written back that can be. A clean stop is not reached before.
     fn is_clean(&self) -> bool {
         true
     }

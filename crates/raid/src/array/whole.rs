@@ -193,7 +193,8 @@ impl RaidArray {
         self.after_writes(op, what, targets, false, if done.is_empty() { after } else { done }, out)
     }
 
-    /// What must follow the writes before they may be acknowledged: a trim cannot carry FUA.
+    /// Plans the steps after the writes that must end before the acknowledgement: a trim cannot carry FUA.
+    /// Returns the steps to wait for.
     pub(super) fn after_writes(
         &mut self,
         op: OpId,

@@ -16,15 +16,15 @@ use crate::{Geometry, MAX_DEVICES, RaidLevel};
 pub(super) struct WriteTask {
     /// The fragment whose bytes are written; none if parity alone is, or pages that are above.
     frag: Option<FragId>,
-    /// What is above takes the pages, instead of the members.
+    /// Selects the pages that the array's user takes instead of the members.
     pub(super) taken: Option<TakenPages>,
-    /// Which of the newest versions that are above are written.
+    /// Selects the newest versions above the members that are written.
     above: VersionsWritten,
     pub(super) op: HostOp,
     fua: bool,
     seg: StripeSegment,
     part: PagePart,
-    /// Where the fragment begins in its stripe, in pages of the stripe's data.
+    /// Holds the first page of the fragment in its stripe, in pages of the stripe's data.
     begin: u32,
     /// Rows of the segment that are written.
     pub(super) done: u32,
@@ -39,7 +39,7 @@ pub(super) struct WriteTask {
     pub(super) reserved: usize,
     /// Rows whose intents were begun.
     begun: Option<Rows>,
-    /// Their intents were set already.
+    /// Is true if the intents of these rows were set already.
     pub(super) finds_set: bool,
     /// The plan sets their intents.
     pub(super) sets: bool,
@@ -82,7 +82,7 @@ impl WriteTask {
         }
     }
 
-    /// What stands above takes a segment of a fragment.
+    /// Returns the task of a segment of a fragment that the array's user takes.
     pub(super) fn taken(geometry: &Geometry, frag: &Frag, seg: StripeSegment, taken: TakenPages) -> Self {
         Self { taken: Some(taken), ..Self::new(geometry, frag, seg) }
     }
@@ -127,22 +127,22 @@ impl WriteTask {
         Self { above, taken, fua: true, ..Self::of_parity(seg) }
     }
 
-    /// Whether no fragment is written: nobody waits for an answer.
+    /// Is true if no fragment is written, so that nobody waits for an answer.
     pub(super) const fn is_own(&self) -> bool {
         self.frag.is_none()
     }
 
-    /// Whether the newest versions that are above are written.
+    /// Is true if newest versions above the members are written.
     pub(super) const fn is_from_above(&self) -> bool {
         !matches!(self.above, VersionsWritten::None)
     }
 
-    /// Whether only those are that are of the segment's columns.
+    /// Is true if only the versions of the segment's columns are written.
     pub(super) const fn is_of_segment(&self) -> bool {
         matches!(self.above, VersionsWritten::OfSegment)
     }
 
-    /// Whether it is for parity to catch up that was left behind.
+    /// Is true if the task updates stale parity.
     const fn is_late(&self) -> bool {
         self.is_own() && !self.is_from_above()
     }
@@ -192,8 +192,8 @@ impl WriteTask {
     }
 }
 
-/// What a write takes of the newest versions that are above. It is one byte with a purpose: the task of a write
-/// is copied for each.
+/// Selects the newest versions above the members that a write takes. The type is one byte on purpose: each
+/// write copies its task.
 #[derive(Clone, Copy, Debug)]
 enum VersionsWritten {
     None,
@@ -203,7 +203,7 @@ enum VersionsWritten {
     OfSegment,
 }
 
-/// What is to be written, as far as planning needs it.
+/// Describes the rows and columns to write, as far as planning needs them.
 #[derive(Clone, Copy)]
 pub(super) struct WriteExtent {
     pub(super) stripe: Stripe,
@@ -547,8 +547,7 @@ impl RaidArray {
         (64_u32.saturating_sub(others) / (2 * lost)).clamp(1, rows)
     }
 
-    /// Whether the segment cannot be written: its data is on members that are lost, or cannot be
-    /// computed.
+    /// Returns true if the segment cannot be written: its data is on lost members, or cannot be computed.
     fn lost_in(&mut self, op: OpId) -> bool {
         let seg = self.write_task(op).seg;
         let mut what =
@@ -586,7 +585,8 @@ impl RaidArray {
         }
     }
 
-    /// What the plan waited for is done: what a degraded write must know, or a batch of it.
+    /// Goes on with a write after the steps that its plan waited for: the reads of a degraded write, or a
+    /// batch.
     pub(super) fn write_goes_on(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         let task = self.write_task(op);
         task.join = StepSet::EMPTY;

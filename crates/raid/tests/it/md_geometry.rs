@@ -11,14 +11,14 @@ use destage_raid::{Geometry, PagePlace, ParityLayout, RaidLevel};
 
 const SECTORS_PER_PAGE: u64 = 8;
 
-/// Where md puts a sector of an array.
+/// Holds md's place of a sector of an array.
 struct Sector {
     disk: u64,
     /// Sector on that disk.
     on_disk: u64,
     p: Option<u64>,
     q: Option<u64>,
-    /// Which source of the syndrome it is.
+    /// Numbers the source of the syndrome.
     slot: Option<u64>,
 }
 

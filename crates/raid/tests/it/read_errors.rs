@@ -1,4 +1,4 @@
-//! How many pages a device could not read lately.
+//! Tests the count of pages that a device could not read lately.
 
 use destage_plan::Nanos;
 use destage_raid::array::ReadErrorCount;
