@@ -1,4 +1,4 @@
-//! What a group's figures say, in words. What is not known is not told.
+//! Answers questions about a group's figures in words. Unknown figures get no answer.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ pub(crate) struct PageAnswer {
     pub(crate) answer: String,
 }
 
-/// What the group's figures say.
+/// Returns the questions and answers about a group.
 pub(crate) fn answers(group: &RunGroup, runs: &[ReportRun]) -> Vec<PageAnswer> {
     let ranking = RunRanking::of(group, runs);
     let mut all = vec![PageAnswer { question: question(group.kind), answer: which(group, runs, &ranking) }];
@@ -77,7 +77,7 @@ pub(crate) fn list(names: &[String]) -> String {
     }
 }
 
-/// What is known of a run's speed beside what it was ranked by.
+/// Describes a run's speed: the figure of the ranking, and the other ones known.
 fn speed(ranking: &RunRanking, run: &ReportRun, value: f64) -> String {
     let mut told = vec![format!("{} {}", ranking.objective.words(), ranking.told(value))];
     let mut tell = |own: RankingObjective, name: &str, value: Option<String>| {
@@ -189,7 +189,7 @@ fn wear(group: &RunGroup, runs: &[ReportRun], best: GroupPoint) -> String {
     answer
 }
 
-/// How many times as long p99.9 is because of collections.
+/// Returns the factor by which collections raise p99.9.
 pub(crate) fn raised(run: &ReportRun) -> Option<f64> {
     let others = P99_9_UNDELAYED.of(run).filter(|others| *others > 0.0)?;
     Some(P99_9.of(run)? / others)
@@ -257,7 +257,7 @@ fn array(all: &mut Vec<PageAnswer>, group: &RunGroup, runs: &[ReportRun], best: 
     }
 }
 
-/// What SSDs erase, and what cache devices are written.
+/// Describes the wear of an array: erases of SSDs, and writes to cache devices.
 fn array_wear(group: &RunGroup, runs: &[ReportRun], best: GroupPoint) -> Option<String> {
     let (erased, flash) = runs[best.run].list("devices").iter().fold((0.0, false), |(sum, flash), device| {
         let erases = device.get("erases").and_then(serde_json::Value::as_f64);

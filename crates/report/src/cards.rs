@@ -1,4 +1,4 @@
-//! What a group's figures say first: a few big words, each with a sentence. What is not known has no card.
+//! Makes the cards that open a group: a few large words, each with a sentence. Unknown figures get no card.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ use crate::summary::shown;
 /// A card; all of it is text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageCard {
-    /// What it tells of.
+    /// Names the subject.
     pub(crate) title: &'static str,
     pub(crate) number: String,
     pub(crate) sentence: String,
@@ -161,7 +161,7 @@ fn wear_sentence(run: &ReportRun) -> Option<String> {
     Some(format!(" Write amplification is {amplification}."))
 }
 
-/// What collection does to the tail of the best run.
+/// Describes the effect of collection on the tail of the best run.
 fn tail(name: &str, run: &ReportRun) -> Option<PageCard> {
     let title = "What collection does to the tail";
     let all = P99_9.of(run)?;
@@ -204,7 +204,7 @@ fn wear(name: &str, run: &ReportRun) -> Option<PageCard> {
     Some(PageCard { title: "What it costs in wear", number: format!("{} erases", show_count(erases as u64)), sentence })
 }
 
-/// What the loss of a member does to the tail of the best run.
+/// Describes the effect of a member's loss on the tail of the best run.
 fn failure(name: &str, run: &ReportRun) -> Option<PageCard> {
     let of = |phase: &str| run.number(&format!("degraded.{phase}.p99_9"));
     let healthy = of("healthy").filter(|healthy| *healthy > 0.0)?;

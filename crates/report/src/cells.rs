@@ -13,7 +13,7 @@ pub enum TableCell {
     Text(String),
 }
 
-/// What the cells of a column hold that are not null.
+/// Says which type the cells of a column have that are not null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Whole numbers.
@@ -27,16 +27,16 @@ pub enum ColumnKind {
 /// A column of a table. All cells that are not null are of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResultColumn {
-    /// Its name; of a field within another `outer.inner`, as in the CSV of `destage sim`.
+    /// Names the column; a field within another is `outer.inner`, as in the CSV of `destage sim`.
     pub name: String,
-    /// Whether it holds text, where all cells are null.
+    /// Is true for a column of text, where all cells are null.
     pub is_text: bool,
     /// One cell a row.
     pub cells: Vec<TableCell>,
 }
 
 impl ResultColumn {
-    /// What its cells hold.
+    /// Returns the type of the cells.
     pub fn kind(&self) -> ColumnKind {
         match self.cells.iter().find(|cell| **cell != TableCell::Null) {
             Some(TableCell::Integer(_)) => ColumnKind::Integer,
@@ -50,8 +50,8 @@ impl ResultColumn {
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResultTable {
-    /// Its name, and that of its files.
+    /// Names the table, and its files.
     pub name: &'static str,
-    /// Its columns, with as many cells each.
+    /// Holds the columns, with the same number of cells each.
     pub columns: Vec<ResultColumn>,
 }

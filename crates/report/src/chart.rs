@@ -8,11 +8,11 @@ use crate::group::RunGroup;
 use crate::kind::GroupKind;
 use crate::ranking::pictured;
 
-/// How a chart is made of the results.
+/// Selects how a chart is made of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ChartForm {
-    /// What runs are ranked by against the cache size, the best marked; with one size bars.
+    /// Draws the figure of the ranking against the cache size, the best marked; bars if there is one size.
     Picture,
     /// A figure against the cache size, a line per label.
     Sweep,
@@ -36,30 +36,32 @@ pub(crate) struct ReportChart {
     pub(crate) id: &'static str,
     pub(crate) form: ChartForm,
     pub(crate) title: &'static str,
-    /// What the y axis shows, with its unit.
+    /// Labels the y axis, with the unit.
     pub(crate) axis: &'static str,
-    /// How values are shown: time, count, percent, decimal, years, or rate (bytes per second as MB/s).
+    /// Selects the format of values: time, count, percent, decimal, years, or rate (bytes per second as
+    /// MB/s).
     pub(crate) show: &'static str,
     pub(crate) log: bool,
-    /// Where a sweep's or a part's figures are in a result; of a series which, and the name of what
-    /// charts.js works out.
+    /// Holds the paths of a sweep's or a part's figures in a result. For a series: its path, and the name of
+    /// the figure that charts.js computes.
     pub(crate) paths: &'static [(&'static str, &'static str)],
     /// The figures of a stack, by what they stand for.
     #[serde(skip)]
     pub(crate) stack: &'static [(&'static str, ResultFigure)],
-    /// What is meant by each part: `read`, `write`, `collection` or `other`, which have colours of their own.
+    /// Names the role of each part: `read`, `write`, `collection` or `other`, which have colours of their
+    /// own.
     pub(crate) roles: &'static [&'static str],
-    /// What the reader should know of it.
+    /// Explains the chart to the reader.
     pub(crate) note: &'static str,
 }
 
 impl ReportChart {
-    /// Whether it is of the wear of cache devices.
+    /// Is true if the chart shows the wear of cache devices.
     pub(crate) fn is_of_wear(&self) -> bool {
         OF_WEAR.contains(&self.id)
     }
 
-    /// Whether it shows one cache size at a time.
+    /// Is true if the chart shows one cache size at a time.
     pub(crate) fn is_of_one_size(&self) -> bool {
         !matches!(self.form, ChartForm::Sweep | ChartForm::Picture)
     }

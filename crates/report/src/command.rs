@@ -11,9 +11,9 @@ use crate::group::{RunGroup, circumstances, exact_bytes, scheduler};
 /// A call of destage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DestageCall {
-    /// Its arguments.
+    /// Lists the arguments.
     pub(crate) arguments: Vec<String>,
-    /// What the results do not tell of it.
+    /// Says which parts of the command the results do not tell.
     pub(crate) caveat: Option<String>,
 }
 

@@ -15,7 +15,7 @@ use crate::figures::{
 };
 use crate::group::{circumstances, scheduler};
 
-/// What is compared of buffers inside an SSD, by its name in JSON.
+/// Lists the compared figures of buffers inside an SSD, by their names in JSON.
 const OF_BUFFERS: [(&str, ResultFigure); 5] = [
     ("mean_response", MEAN),
     ("p99_9_response", P99_9),
@@ -38,17 +38,17 @@ type RunKeys = Vec<(String, String)>;
 /// A figure of both results.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparedFigure {
-    /// Its name in JSON.
+    /// Names the figure in JSON.
     pub name: &'static str,
-    /// Which it is.
+    /// Describes the figure.
     pub figure: ResultFigure,
-    /// Its values in the first and in the second result; none where a run has none, as response
-    /// times of one that is saturated.
+    /// Holds the values in the first and in the second result; none where a run has no such figure, as
+    /// response times of a saturated one.
     pub values: [Option<f64>; 2],
 }
 
 impl ComparedFigure {
-    /// How far the second value is from the first, as a part of the first.
+    /// Returns the difference of the second value from the first, as a part of the first.
     pub fn change(&self) -> Option<f64> {
         let [Some(first), Some(second)] = self.values else { return None };
         let difference = second - first;
@@ -57,14 +57,14 @@ impl ComparedFigure {
     }
 }
 
-/// What a run is called: the same in both results.
+/// Names a run, alike in both results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComparedName {
     /// The policy, with the parameters that are not at their defaults.
     pub policy: String,
     /// The size of its cache, if it has one.
     pub cache_bytes: Option<u64>,
-    /// What else tells it from others of the same result.
+    /// Holds the settings that tell the run from others of the same result.
     pub setting: RunKeys,
 }
 
@@ -90,9 +90,9 @@ impl ComparedName {
 /// A run that is in both results.
 #[derive(Clone, Debug)]
 pub struct ComparedRun {
-    /// What it is called.
+    /// Names the run.
     pub name: ComparedName,
-    /// Its figures.
+    /// Lists the compared figures.
     pub figures: Vec<ComparedFigure>,
     /// In which results its response times are no result.
     pub saturated: [bool; 2],
@@ -101,7 +101,7 @@ pub struct ComparedRun {
 /// Two results side by side.
 #[derive(Clone, Debug)]
 pub struct RunComparison {
-    /// What else is not the same in the runs that are in both: key, and value of each result.
+    /// Lists the other differences of runs that are in both results: key, and value of each result.
     pub differences: Vec<(String, [String; 2])>,
     /// Runs that are in both, in the order of the first.
     pub runs: Vec<ComparedRun>,

@@ -1,4 +1,4 @@
-//! What a trace is like, as `destage trace stat` tells it.
+//! Describes a trace, as `destage trace stat` does.
 
 use destage_plan::PageGeometry;
 use destage_sim::measure::{LatencyHistogram, LatencySummary, TraceLocality, TraceStatResult, VolumeTrafficResult};
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 /// Squares of longer latencies could not be summed.
 const MAX_LATENCY: Nanos = Nanos(1 << 44);
 
-/// What a trace is like.
+/// Describes a trace.
 #[derive(Clone, Debug)]
 pub struct TraceDescription {
     /// The trace as the user named it.
     pub file: String,
-    /// Its format.
+    /// Names the format.
     pub format: &'static str,
-    /// Its statistics.
+    /// Holds the statistics.
     pub summary: TraceSummary,
-    /// What each volume is asked for, the one with most traffic first: by the trace's names, or, where it has none, by the
-    /// numbers that `sim --volumes` takes.
+    /// Lists the traffic of each volume, the one with most traffic first. Names are the trace's, or, where it
+    /// has none, the numbers that `sim --volumes` takes.
     pub volumes: Vec<(String, VolumeTraffic)>,
     /// The latencies that the trace holds, where it holds any.
     pub latencies: Option<LatencySummary>,
@@ -32,10 +32,10 @@ pub struct TraceDescription {
 /// Why a trace could not be described.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptionError {
-    /// It cannot be read.
+    /// Fails if the trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// It touches too much for its locality to be told.
+    /// Fails if the trace touches too much for its locality.
     #[error("{file}: --locality: {error}")]
     Locality {
         /// The trace.
@@ -48,7 +48,7 @@ pub enum DescriptionError {
     Latency {
         /// The trace.
         file: String,
-        /// How long it took.
+        /// Holds the time taken in seconds.
         seconds: u64,
     },
 }

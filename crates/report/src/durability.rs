@@ -1,11 +1,11 @@
-//! What was promised of acknowledged writes while a cache device was worn, in words: wear without that
-//! compares what is not alike.
+//! Describes the durability of acknowledged writes in words, beside the wear of cache devices. Wear alone
+//! would compare runs with different guarantees.
 
 use destage_scenario::quantity::{show_bytes, show_count};
 
 use crate::ReportRun;
 
-/// What a regime promises.
+/// Returns the guarantee of a durability mode.
 fn promise(regime: &str) -> &'static str {
     match regime {
         "flush" => ": acknowledged writes are durable after a flush or with FUA",

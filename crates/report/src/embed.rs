@@ -90,7 +90,7 @@ fn merged(bins: &[Value]) -> Value {
     Value::Object(keys.into_iter().flatten().map(merge).collect())
 }
 
-/// What the page's scripts need to know of the groups.
+/// Returns the data about the groups for the page's scripts.
 pub(crate) fn view(runs: &[ReportRun], groups: &[RunGroup]) -> Value {
     let group = |group: &RunGroup| {
         let ranking = RunRanking::of(group, runs);

@@ -8,7 +8,7 @@ pub enum ReportError {
     Syntax {
         /// The file.
         file: String,
-        /// What is wrong and where.
+        /// Names the fault and its place.
         why: String,
     },
     /// JSON, but no list of runs.
@@ -16,7 +16,7 @@ pub enum ReportError {
     Document {
         /// The file.
         file: String,
-        /// What is there instead.
+        /// Describes the content found instead.
         what: &'static str,
     },
     /// A run that is not as this destage writes it.
@@ -28,7 +28,7 @@ pub enum ReportError {
         run: usize,
         /// The key, with those around it.
         key: String,
-        /// What is wrong, and what would be right.
+        /// Names the fault, and what would be right.
         what: String,
     },
     /// A table that cannot be written.

@@ -17,16 +17,16 @@ use crate::results::is_list;
 /// Decimals of the page.
 pub(crate) const PLACES: usize = 2;
 
-/// Where a result has a figure. The keys of a path are parted by points.
+/// Says where a result has a figure. Points part the keys of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigurePlace {
     /// At a path.
     At(&'static str),
     /// The sum of what is at these paths; what is not there counts nothing.
     Sum(&'static [&'static str]),
-    /// What is at the first path without the part of it that is at the second.
+    /// Subtracts the value at the second path from that at the first.
     Rest(&'static str, &'static str),
-    /// What is at the first path, or else nothing, as a share of what is at the second.
+    /// Divides the value at the first path, or zero, by that at the second.
     Share(&'static str, &'static str),
     /// The largest of a key of the records in a list.
     Most(&'static str, &'static str),
@@ -43,22 +43,22 @@ pub enum FigurePlace {
 /// A figure of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResultFigure {
-    /// Where results have it.
+    /// Says where results have the figure.
     pub place: FigurePlace,
-    /// What stands above it.
+    /// Heads the figure's column.
     pub heading: &'static str,
-    /// How it is shown.
+    /// Selects the format of values.
     pub show: ValueFormat,
-    /// Which value is better.
+    /// Says which value is better.
     pub better: BetterValue,
-    /// What it is, in a sentence.
+    /// Explains the figure, in a sentence.
     pub meaning: &'static str,
     /// The title of its chart, and what stands at the axis; empty if it has none.
     pub chart: [&'static str; 2],
 }
 
 impl ResultFigure {
-    /// What a run shows of it.
+    /// Returns the figure's value in a run, or none.
     pub fn of(&self, run: &ReportRun) -> Option<f64> {
         let each = |list, key: &'static str| run.list(list).iter().filter_map(move |record| record.get(key)?.as_f64());
         match self.place {
@@ -97,7 +97,10 @@ impl ResultFigure {
         }
     }
 
-    /// Its only path.
+    /// Returns the only path of the figure.
+    ///
+    /// # Panics
+    /// Panics for a figure that is computed from others.
     pub(crate) const fn path(&self) -> &'static str {
         match self.place {
             FigurePlace::At(path) => path,
@@ -132,7 +135,7 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
 pub struct DeclaredColumn {
     /// The figure.
     pub figure: ResultFigure,
-    /// What stands above it on a terminal.
+    /// Heads the figure's column on a terminal.
     pub short: &'static str,
 }
 

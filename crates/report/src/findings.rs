@@ -9,7 +9,7 @@ use crate::{RankingObjective, ReportRun};
 /// Names the warning that a tail has collections in it which drives interrupt.
 const NOT_INTERRUPTED: &str = "collection-not-interrupted";
 
-/// What was found of some runs.
+/// Holds a warning of some runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundWarnings {
     /// The kind, as in results.
@@ -20,13 +20,13 @@ pub struct FoundWarnings {
     pub runs: Vec<usize>,
     /// One sentence, of the first of these runs.
     pub message: String,
-    /// Whether it is the same sentence for all of them.
+    /// Is true if the sentence is the same for all of them.
     pub is_same: bool,
     /// Settings that mend it, of the first run.
     pub mend: Option<String>,
 }
 
-/// How much is taken from a result; the gravest first.
+/// Grades warnings; the gravest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WarningGravity {
     /// Figures are no result.

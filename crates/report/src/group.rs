@@ -21,7 +21,7 @@ pub(crate) struct RunGroup {
     /// Cache sizes in ascending order; none first.
     pub(crate) sizes: Vec<Option<u64>>,
     pub(crate) points: Vec<GroupPoint>,
-    /// What its runs are ranked by.
+    /// Holds the objective by which the runs are ranked.
     pub(crate) objective: RankingObjective,
 }
 

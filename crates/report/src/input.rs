@@ -58,8 +58,7 @@ fn shown(value: &Value) -> String {
     text.escape_debug().to_string()
 }
 
-/// Whether a structure has every field, each of its kind. What is null says that there is nothing
-/// to tell.
+/// Checks that a structure has every field, each of its type. Null stands for an absent value.
 fn check(prefix: &str, value: &Value, fields: &[FieldDoc]) -> Result<(), InputFault> {
     let Value::Object(object) = value else {
         return Err((
@@ -95,7 +94,7 @@ fn check(prefix: &str, value: &Value, fields: &[FieldDoc]) -> Result<(), InputFa
     required(prefix, object)
 }
 
-/// What may not be null, since everything else hangs on it.
+/// Checks the fields that may not be null, since everything else depends on them.
 fn required(prefix: &str, object: &Map<String, Value>) -> Result<(), InputFault> {
     const REQUIRED: &[(&str, &[&str])] = &[
         (

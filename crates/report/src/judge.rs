@@ -12,7 +12,7 @@ pub(crate) const TIE: f64 = 0.01;
 /// Requests beyond a percentile below which it is a matter of a few of them.
 const TAIL: f64 = 10.0;
 
-/// What runs of a kind are judged by.
+/// Judges runs of a kind by an objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunJudge {
     kind: GroupKind,
@@ -36,13 +36,13 @@ impl RunJudge {
         self.objective
     }
 
-    /// Whether more of it is better.
+    /// Is true if more of the objective is better.
     pub fn is_more_better(self) -> bool {
         self.objective.figure(self.kind).better == BetterValue::More
     }
 
-    /// What a run shows of it, the less the better: of what is better the more there is, the negative. None where it is
-    /// no result, since the run did not keep up, or has no such figure.
+    /// Returns the cost of a run, the less the better: the objective's value, or its negative if more is
+    /// better. None for a run that did not keep up, or has no such figure.
     pub fn cost(self, run: &ReportRun) -> Option<f64> {
         let value = self.objective.of(self.kind, run).filter(|_| !run.is_saturated());
         value.map(|value| self.value(value))
@@ -59,20 +59,20 @@ impl RunJudge {
         run.number("response.all.count").is_some_and(|requests| requests * beyond >= TAIL)
     }
 
-    /// What a run of this cost shows.
+    /// Returns the objective's value for a cost.
     pub fn value(self, cost: f64) -> f64 {
         if self.is_more_better() { -cost } else { cost }
     }
 
-    /// Whether a run may come first as well as the one that does, each with its cost.
+    /// Is true if a run may be as good as the first, each with its cost.
     fn is_tie(self, (first, best): (&ReportRun, f64), (run, own): (&ReportRun, f64)) -> bool {
         let apart = own - best;
         apart <= TIE * best.abs() || noise::margin(self.objective, first, run).is_some_and(|chance| apart <= chance)
     }
 
-    /// How many of these, each with its cost and the best first, may come first over other requests of the same kind. None
-    /// that comes behind a certain loser is among them, however little is known of it: the worse one would be named beside
-    /// the best, and the better one not.
+    /// Counts the runs that may be first over other requests of the same kind. Each comes with its cost, the
+    /// best first. A run worse than a certain loser does not count, however uncertain its figure: else the
+    /// page would name it beside the best, and not the better one.
     pub fn tied<'a>(self, ranked: impl IntoIterator<Item = (&'a ReportRun, f64)>) -> usize {
         let mut ranked = ranked.into_iter();
         let Some(first) = ranked.next() else { return 0 };

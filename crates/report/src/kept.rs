@@ -36,7 +36,7 @@ pub struct ResultCache {
 pub struct KeptError {
     /// The file or folder.
     pub file: PathBuf,
-    /// What is wrong.
+    /// Names the fault.
     pub why: String,
 }
 
@@ -46,7 +46,7 @@ impl KeptError {
     }
 }
 
-/// What decides about a run's results, as its entry is named.
+/// Hashes everything that decides about a run's results, which names the run's entry.
 #[derive(Clone, Debug)]
 pub struct ResultKey(Sha256);
 
@@ -120,7 +120,7 @@ impl ResultCache {
         Ok(Some(result))
     }
 
-    /// What was kept under this key.
+    /// Returns the content stored under this key, or none.
     fn content(&self, key: &ResultKey) -> Result<Option<Vec<u8>>, KeptError> {
         let (name, file) = self.entry(key);
         let text = match fs::read(&file) {
@@ -168,10 +168,10 @@ impl ResultCache {
     }
 }
 
-/// What files hold, one after the other.
+/// Returns the SHA-256 over the files' contents, one after the other.
 ///
 /// # Errors
-/// If one cannot be read.
+/// Fails if a file cannot be read.
 pub fn content(files: &[PathBuf]) -> Result<Sha256Hash, KeptError> {
     let mut all = Sha256::new();
     let mut buffer = vec![0; 1 << 20];

@@ -1,8 +1,8 @@
-//! What the figures of a run tell.
+//! Distinguishes the kinds of runs by their figures.
 
 use crate::ReportRun;
 
-/// What the figures of a run, and of those it can be compared with, tell.
+/// Names a kind of run: runs of one kind have the same figures and can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GroupKind {
     /// Hits and evictions only.
@@ -16,7 +16,7 @@ pub(crate) enum GroupKind {
 }
 
 impl GroupKind {
-    /// What a run's figures tell.
+    /// Returns the kind of a run.
     pub(crate) fn of(run: &ReportRun) -> Self {
         match run.text("device") {
             _ if run.is_array => Self::Array,

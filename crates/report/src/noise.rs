@@ -1,8 +1,8 @@
-//! How far apart two runs over the same requests may be by chance.
+//! Estimates by how much two runs over the same requests may differ by chance.
 //!
-//! A trace is one sample of a workload. How much another would move the difference of two runs is told from how much the
-//! difference varies along this one: batch means, each batch of one run beside the same requests of the other, so that
-//! what makes a batch slow for both does not count.
+//! A trace is one sample of a workload. The variation of the difference along this trace shows how much
+//! another trace would move it. The method is batch means: each batch of one run stands beside the same
+//! requests of the other, so that requests which are slow for both do not count.
 
 use serde_json::Value;
 

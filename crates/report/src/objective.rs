@@ -1,4 +1,4 @@
-//! What runs are ranked by.
+//! Defines the objectives by which runs are ranked.
 
 use crate::ReportRun;
 use crate::figures::{
@@ -7,14 +7,14 @@ use crate::figures::{
 };
 use crate::kind::GroupKind;
 
-/// What runs are ranked by.
+/// Selects the objective by which runs are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingObjective {
     /// Mean response time of reads and writes.
     Mean,
-    /// Its 99th percentile.
+    /// Ranks by the 99th percentile of the response time.
     P99,
-    /// Its 99.9th percentile.
+    /// Ranks by the 99.9th percentile of the response time.
     P999,
     /// Counts flash pages programmed for each page that the host wrote.
     WriteAmplification,
@@ -48,7 +48,7 @@ impl RankingObjective {
         matches!(self, Self::P99 | Self::P999)
     }
 
-    /// What runs of a kind are ranked by unless something else is asked for.
+    /// Returns the default objective of a kind.
     pub(crate) const fn of_kind(kind: GroupKind) -> Self {
         match kind {
             GroupKind::Hits => Self::Hits,
@@ -57,7 +57,7 @@ impl RankingObjective {
         }
     }
 
-    /// Its figure in the results of a kind.
+    /// Returns the objective's figure in the results of a kind.
     pub(crate) const fn figure(self, kind: GroupKind) -> &'static ResultFigure {
         let is_array = matches!(kind, GroupKind::Array);
         match self {
@@ -74,7 +74,7 @@ impl RankingObjective {
         }
     }
 
-    /// What it is called within a sentence.
+    /// Returns the objective's name within a sentence.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Mean => "mean response time",
@@ -87,7 +87,7 @@ impl RankingObjective {
         }
     }
 
-    /// What a run shows of it.
+    /// Returns the objective's value in a run, or none.
     pub(crate) fn of(self, kind: GroupKind, run: &ReportRun) -> Option<f64> {
         // Page policies are not charged for erases, so that theirs is another scale.
         let is_of_scale = self != Self::ModelThroughput || run.text("analytic.model") == "analytic";

@@ -1,4 +1,4 @@
-//! What is best: the one place that decides it, for cards, picture, sentences and marks alike.
+//! Ranks runs. No other place decides which is best: cards, picture, sentences and marks follow it.
 
 use crate::ReportRun;
 use crate::group::{GroupPoint, RunGroup};
@@ -9,8 +9,8 @@ use crate::objective::RankingObjective;
 /// Values this close to the best, as a share of it, are as good for most purposes.
 pub(crate) const CLOSE: f64 = 0.1;
 
-/// What the picture shows: what a group is ranked by, or, where no run has that, how many pages were found
-/// in the buffer, which stays true of runs that did not keep up.
+/// Returns the objective of the picture: the group's, or the hit ratio where no run has the former. Runs that
+/// did not keep up still have a hit ratio.
 pub(crate) fn pictured(group: &RunGroup, runs: &[ReportRun]) -> RankingObjective {
     let has = |point: &GroupPoint| group.objective.of(group.kind, &runs[point.run]).is_some();
     if group.points.iter().any(has) { group.objective } else { RankingObjective::Hits }
@@ -29,7 +29,7 @@ pub(crate) struct RunRanking {
     pub(crate) knee: Option<(GroupPoint, f64)>,
     /// The best of the next smaller size than the winners'.
     pub(crate) smaller: Option<(GroupPoint, f64)>,
-    /// Whether the winners' size is the largest of several.
+    /// Is true if the winners' size is the largest of several.
     pub(crate) is_largest: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn least(
 /// The best of several runs over one trace, for each size of the cache.
 #[derive(Clone, Debug)]
 pub struct BestRuns {
-    /// What they have, such as "lowest mean response time".
+    /// Describes the winners, such as "lowest mean response time".
     pub what: String,
     /// In the order in which the sizes appear.
     pub by_size: Vec<BestOfSize>,
@@ -56,9 +56,9 @@ pub struct BestRuns {
 pub struct BestOfSize {
     /// The size of the cache in bytes; none if no run has one.
     pub size: Option<u64>,
-    /// Their indices, the best first; several if they are a tie, none if no run has the figure.
+    /// Lists the winners' indices, the best first; several for a tie, none if no run has the figure.
     pub runs: Vec<usize>,
-    /// How many runs there are of that size, and of none.
+    /// Counts the runs of that size, and of none.
     pub rivals: usize,
 }
 
@@ -136,7 +136,7 @@ impl RunRanking {
     }
 }
 
-/// How a value compares with another, in words: `21 % less`, `12 times less`, `3.1 times as much`.
+/// Compares a value with another in words: `21 % less`, `12 times less`, `3.1 times as much`.
 pub fn ahead(value: f64, other: f64) -> String {
     let round = |x: f64| if x >= 9.95 { format!("{x:.0}") } else { format!("{x:.1}") };
     if other == 0.0 || value == 0.0 {

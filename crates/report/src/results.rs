@@ -27,12 +27,12 @@ impl DocumentedResult for ArrayResult {
     }
 }
 
-/// What a run of either kind brings.
+/// Abstracts the results of the two kinds of runs.
 pub trait RunKind: Serialize + DeserializeOwned {
-    /// What came in.
+    /// Returns the figures of the input.
     fn input(&mut self) -> &mut InputResult;
 
-    /// What was done for it, for rates.
+    /// Returns the amount of work, for rates.
     fn work(&self) -> u64;
 }
 
@@ -94,7 +94,7 @@ const IN_ONE_CELL: &[&str] = &["params", "settings", "findings"];
 /// Fields that are lists of records and have no place in a row.
 const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures", "distribution", "wear", "volumes"];
 
-/// Whether a field is a list of records, which stand in no row.
+/// Is true if a field is a list of records, which have no place in a row.
 pub(crate) fn is_list(field: &FieldDoc) -> bool {
     LISTS.contains(&field.name) || IN_ONE_CELL.contains(&field.name)
 }

@@ -15,7 +15,7 @@ use crate::size::show_size;
 pub struct ReportRun {
     /// As it was read.
     pub(crate) result: Value,
-    /// Whether it is one of caches over an array.
+    /// Is true for a run of caches over an array.
     pub(crate) is_array: bool,
 }
 
@@ -30,7 +30,7 @@ impl ReportRun {
         Self { result: json(result), is_array: true }
     }
 
-    /// What scalar fields tell of a run, under their flat names; lists are not there.
+    /// Builds a run from scalar fields under their flat names; lists are absent.
     pub fn of_cells<'a>(cells: impl Iterator<Item = (&'a str, &'a TableCell)>, is_array: bool) -> Self {
         let mut result = Value::Object(serde_json::Map::new());
         for (name, cell) in cells {
@@ -77,13 +77,13 @@ impl ReportRun {
         self.list(path).iter().filter_map(|pair| Some((pair.get("name")?.as_str()?, pair.get("value")?.as_str()?)))
     }
 
-    /// Whether response times are no result.
+    /// Is true if the run is saturated, so that response times are no result.
     pub fn is_saturated(&self) -> bool {
         self.at("saturated").is_some()
     }
 
-    /// What stands under the page's first column: the policy with its layers, and the parameters
-    /// that are not at their defaults; a policy spec, as the command line takes it.
+    /// Returns the content of the page's first column: the policy with its layers, and the parameters that
+    /// are not at their defaults. The text is a policy spec, as the command line takes it.
     pub(crate) fn policy(&self) -> String {
         let name = self.text("policy");
         let mut declared = Vec::new();

@@ -52,7 +52,7 @@ pub(crate) fn shown(value: f64, show: ValueFormat) -> String {
     show.text(value, PLACES)
 }
 
-/// Whether any cache wrote to a device of its own.
+/// Is true if any cache wrote to a device of its own.
 pub(crate) fn writes_cache_devices<'a>(mut runs: impl Iterator<Item = &'a ReportRun>) -> bool {
     runs.any(|run| CACHE_WRITES.of(run).is_some_and(|pages| pages > 0.0))
 }
@@ -82,7 +82,7 @@ pub(crate) struct SummaryCell {
     pub(crate) share: Option<f64>,
 }
 
-/// Whether a value is as good as the best of its column.
+/// Is true if a value is as good as the best of its column.
 fn ties(value: f64, best: f64) -> bool {
     (value - best).abs() <= TIE * best.abs()
 }

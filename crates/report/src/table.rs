@@ -17,10 +17,10 @@ impl ResultTable {
         parquet::write(self)
     }
 
-    /// Its files, as CSV and as Parquet: name and content.
+    /// Returns the table's files, as CSV and as Parquet: name and content.
     ///
     /// # Errors
-    /// Where it cannot be written as Parquet.
+    /// Fails if the table cannot be written as Parquet.
     pub fn files(&self) -> Result<[(String, Vec<u8>); 2], ReportError> {
         Ok([
             (format!("{}.csv", self.name), csv::write(self).into_bytes()),
@@ -34,7 +34,7 @@ struct TableRows {
     name: &'static str,
     columns: Vec<ResultColumn>,
     count: usize,
-    /// Where the next cell of a row goes, if it has the columns of the row before.
+    /// Holds the column of the next cell, if the row has the columns of the row before.
     next: usize,
 }
 
@@ -116,7 +116,7 @@ fn labels<'a>(runs: &[ReportRun], groups: &'a [RunGroup]) -> Vec<&'a str> {
     labels
 }
 
-/// What every table's row begins with.
+/// Begins a row with the columns that every table has.
 fn head(rows: &mut TableRows, number: usize, run: &ReportRun, label: &str) {
     rows.begin();
     rows.set("run", false, TableCell::Integer(number as u64));

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the names of files begin and end with until they are whole.
+/// Holds prefix and suffix of the names of unfinished files.
 const PART: (&str, &str) = (".destage-kept-", ".part");
 
 /// A folder that this process writes to.
@@ -31,7 +31,7 @@ impl ResultFolder {
         Self { path: path.to_owned(), begun: AtomicU64::new(0), _shared: shared }
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -41,10 +41,10 @@ impl ResultFolder {
         self.path.join(format!("{}{}-{number}{}", PART.0, std::process::id(), PART.1))
     }
 
-    /// Whether files can be made here.
+    /// Checks that files can be made here.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns the error of the attempt.
     pub fn probe(&self) -> io::Result<()> {
         let part = self.part();
         fs::write(&part, "")?;

@@ -20,17 +20,17 @@ const STYLE: &str = include_str!("style.css");
 /// `body` escaped (see [`escaped`]) and into `data`, which the script reads, never into `script`.
 #[derive(Clone, Debug)]
 pub struct PageDocument {
-    /// What the page is, before its title.
+    /// Names the kind of page, before its title.
     pub kind: &'static str,
-    /// Its title, as text.
+    /// Holds the title, as text.
     pub title: String,
-    /// What stands in it, as HTML.
+    /// Holds the content, as HTML.
     pub body: String,
-    /// Who made it and what lies beside it, as HTML.
+    /// Names the program and the files beside the page, as HTML.
     pub footer: String,
-    /// What the script reads, by the id of its element.
+    /// Holds the data of the script, by the id of its element.
     pub data: Vec<(&'static str, Value)>,
-    /// What draws the charts.
+    /// Draws the charts.
     pub script: &'static str,
     /// Rules that this page has beside those of all.
     pub style: &'static str,
@@ -68,7 +68,7 @@ impl PageDocument {
     }
 }
 
-/// What a policy says of a script.
+/// Returns the hash of a script for the page's content security policy.
 fn hash(script: &str) -> String {
     format!(" 'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())))
 }

@@ -1,4 +1,4 @@
-//! Which charts have anything to show, and a sentence for those that have not.
+//! Decides which charts have data, and writes a sentence for those without.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::summary::{shown, writes_cache_devices};
 /// Charts that tell of collection.
 const OF_COLLECTION: [&str; 7] = ["gc-tail", "gc-time", "delayed-time", "wa", "wa-time", "erases", "wear"];
 
-/// Whether any run has what a chart shows, and other than nothing.
+/// Is true if any run has a value other than zero for a chart.
 pub(super) fn is_drawn(figure: &ReportChart, group: &RunGroup, runs: &[ReportRun]) -> bool {
     let mut all = group.points.iter().map(|point| &runs[point.run]);
     match figure.form {
@@ -44,12 +44,12 @@ pub(super) fn is_drawn(figure: &ReportChart, group: &RunGroup, runs: &[ReportRun
     }
 }
 
-/// What a run shows of a sweep.
+/// Returns a run's value in a sweep.
 fn value(figure: &ReportChart, run: &ReportRun) -> Option<f64> {
     figure.paths.first().and_then(|(_, path)| run.number(path))
 }
 
-/// What several runs show of a sweep if it is the same in all: less than this share apart.
+/// Limits the share by which equal values of several runs may differ.
 const SAME: f64 = 0.005;
 
 fn same(figure: &ReportChart, group: &RunGroup, runs: &[ReportRun]) -> Option<f64> {
@@ -59,7 +59,7 @@ fn same(figure: &ReportChart, group: &RunGroup, runs: &[ReportRun]) -> Option<f6
     (all.len() > 1 && all.len() == group.points.len() && least > 0.0 && most <= least * (1.0 + SAME)).then_some(most)
 }
 
-/// Whether any span of a run's series has something of what is shown.
+/// Is true if any span of a run's series has a value for the chart.
 fn has_series(run: &ReportRun, series: &str, what: &str) -> bool {
     let keys: &[&str] = match what {
         "mean" | "max" | "delayed" if run.is_saturated() => return false,
@@ -79,7 +79,7 @@ fn has_series(run: &ReportRun, series: &str, what: &str) -> bool {
     run.list(&format!("{series}.bins")).iter().any(some)
 }
 
-/// Whether runs tell of collections, and none had any.
+/// Is true if runs count collections, and none had any.
 fn collects_nowhere(group: &RunGroup, runs: &[ReportRun]) -> bool {
     let of = |point: &crate::group::GroupPoint| COLLECTIONS.of(&runs[point.run]);
     group.points.iter().any(|point| of(point).is_some())

@@ -1,4 +1,4 @@
-//! What a reader sees first of a group: what was run, what is to be said against it, and what came of it.
+//! Writes the first part of a group: its runs, the warnings, and the outcome.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ pub(super) fn screen(html: &mut String, group: &RunGroup, runs: &[ReportRun]) {
     html.push_str("</div>\n");
 }
 
-/// What all runs of a group have, or all that they have.
+/// Returns the text that all runs of a group share, or the different ones.
 fn each(group: &RunGroup, runs: &[ReportRun], tell: impl Fn(&ReportRun) -> String) -> String {
     let mut all: Vec<String> = Vec::new();
     for point in &group.points {
@@ -151,7 +151,7 @@ fn host(run: &ReportRun) -> String {
     }
 }
 
-/// What is to be said against the figures.
+/// Writes the warnings about the figures.
 fn notes(html: &mut String, group: &RunGroup, runs: &[ReportRun]) {
     let runs: Vec<&ReportRun> = group.points.iter().map(|point| &runs[point.run]).collect();
     let all = found(&runs, Some(group.objective));

@@ -1,5 +1,5 @@
-//! When the devices of an array collect garbage: a lane for each, so that one sees whether they do so at the
-//! same time. Drawn as it is, without a script.
+//! Draws the times at which the devices of an array collect garbage: a lane for each, so that overlaps show.
+//! The drawing needs no script.
 
 use std::fmt::Write as _;
 
@@ -110,7 +110,7 @@ fn picture(html: &mut String, name: &str, run: &ReportRun, lanes: &[(&str, Vec<L
     html.push_str("</svg></div>\n");
 }
 
-/// What a group's arrays of SSDs collect, if any does.
+/// Writes the section with the collections of a group's arrays of SSDs, if any collects.
 pub(super) fn section(html: &mut String, number: usize, group: &RunGroup, runs: &[ReportRun]) {
     let mut drawn = 0;
     for point in &group.points {

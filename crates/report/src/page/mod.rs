@@ -26,7 +26,7 @@ use crate::summary::{SummaryCell, cells, columns, shown, writes_cache_devices};
 pub use advice::PageAdvice;
 pub use document::{PageDocument, breakable};
 
-/// What draws the charts, in the order in which each uses those before it.
+/// Draws the charts; each script uses those before it.
 const CHARTS: &str = concat!(
     include_str!("series.js"),
     include_str!("sweep.js"),
@@ -235,7 +235,7 @@ fn contenders(group: &RunGroup, runs: &[ReportRun], advice: Option<&PageAdvice>)
     if shown.len() < 2 || !is_sweep && advice.is_none() { all() } else { shown }
 }
 
-/// What the charts show: one cache size, and which labels.
+/// Writes the controls of the charts: one cache size, and the labels shown.
 fn controls(html: &mut String, number: usize, group: &RunGroup, runs: &[ReportRun], advice: Option<&PageAdvice>) {
     let _ =
         writeln!(html, "<form class=\"controls\" data-group=\"{number}\" aria-label=\"What the charts show\" hidden>");
@@ -266,7 +266,7 @@ fn controls(html: &mut String, number: usize, group: &RunGroup, runs: &[ReportRu
     html.push_str("</form>\n");
 }
 
-/// What was promised of writes, where wear of cache devices is told.
+/// Returns the durability of writes, where the page shows wear of cache devices.
 fn durability_of(group: &RunGroup, runs: &[ReportRun]) -> String {
     durability(&group.points.iter().map(|point| &runs[point.run]).collect::<Vec<_>>())
 }
@@ -341,7 +341,7 @@ fn scenario(html: &mut String, number: usize, group: &RunGroup, runs: &[ReportRu
     html.push_str("</tbody></table></section>\n</div>\n");
 }
 
-/// What is known of a run's trace.
+/// Returns the rows about a run's trace.
 fn trace_rows(run: &ReportRun) -> Vec<(&'static str, String)> {
     let count = |path: &str| run.number(path).map_or("–".to_owned(), |n| show_count(n as u64));
     let of = |key: &str| run.number(&format!("input.characteristics.{key}"));

@@ -1,4 +1,5 @@
-//! What is kept is given back whole, or it is said what is wrong with it; and nothing is left of what was not written whole.
+//! Tests that an entry is given back whole or its fault is reported, and that an unfinished entry leaves no
+//! file.
 
 use std::collections::BTreeSet;
 use std::fs;
