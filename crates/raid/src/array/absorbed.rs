@@ -54,6 +54,7 @@ impl RaidArray {
     /// Opens the operation that has what stands above take a segment of a fragment. What is stored keeps
     /// no other operation of its rows waiting but those on the same pages.
     pub fn open_taken(&mut self, frag: &Frag, seg: StripeSegment, taken: TakenPages, out: &mut Out) -> OpId {
+        // A narrow claim keeps the reads for an older version's parity from delaying the host's write.
         let w = match taken {
             TakenPages::Absorbed => seg.columns | self.parity(),
             TakenPages::Stored => seg.columns,
@@ -71,6 +72,7 @@ impl RaidArray {
     /// it is and durably: what the parity covers, wherever that is. The step.
     pub fn write_slots(&mut self, op: OpId, row: Row, column: Column, slots: &[NvSlot], out: &mut Out) -> StepSet {
         let pages = slots.len();
+        // The step bypasses the row cache, whose pages would then differ from the member's.
         self.row_cache.drop_rows(Rows::new(row, pages as u32));
         if self.data.contains(column) {
             self.stats.data_writes += pages as u64;
@@ -79,6 +81,7 @@ impl RaidArray {
         }
         let stripe = self.config.geometry.stripe_of(row).0;
         let ext = Ext::new(self.dev(stripe, column), row.0, pages as u16);
+        // FUA lets the caller free the slots right after the step: no flush has to come first.
         let step = if let [slot] = slots {
             Step::Write { ext, src: Buf::Nv(*slot), fua: true }
         } else {
@@ -90,11 +93,13 @@ impl RaidArray {
     /// Plans the pages of a write that is to be stored.
     pub(super) fn plan_stored(&mut self, op: OpId, what: WriteExtent, versions: &mut dyn PageVersions, out: &mut Out) {
         let task = self.write_task(op);
+        // The whole batch fits one plan, since no member and no parity is read for full pages.
         (task.batch, task.departed) = (what.rows.count, Some(ParityUpdate::Stored));
         let mut pages = self.fresh(op, what);
         let mut ready = StepSet::EMPTY;
         if let Some(sectors) = what.part {
             let sources = versions.sources(what.rows.first);
+            // The source must stay where it is until the merge has read it.
             versions.uses(op, what.rows.first);
             let columns = self.columns(what.stripe, what.rows);
             let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
@@ -199,6 +204,7 @@ impl RaidArray {
                 unread = ColumnSet::EMPTY;
             }
         }
+        // A level without parity has nothing to keep consistent.
         if parity.is_empty() {
             return Ok(ready);
         }
@@ -214,6 +220,7 @@ impl RaidArray {
             } else {
                 ready |= self.gather_covered(op, row, &mut old, out)?;
             }
+            // The computation takes the covered versions: newer ones above are in no parity yet.
             for column in others.iter() {
                 pages[column.index()] = old[column.index()];
             }
@@ -235,6 +242,7 @@ impl RaidArray {
 
     /// Returns true if parity can and shall be modified by the changes of the data.
     fn modifies_absorbed(&self, what: WriteExtent, row: DepartedRow<'_>, parity: ColumnSet) -> bool {
+        // A full row needs no old page, and a torn parity has no meaning that a change could keep.
         if what.columns == self.data || row.sources.is_torn() {
             return false;
         }
@@ -242,6 +250,7 @@ impl RaidArray {
         if !row.missing(what.columns | parity, RowSources::covered).is_empty() {
             return false;
         }
+        // Without all data only the modification is possible.
         if !row.missing(self.data, RowSources::covered).is_empty() {
             return true;
         }
@@ -269,6 +278,7 @@ impl RaidArray {
         let left = self.left(op).rows.count;
         let task = self.write_task(op);
         if left > task.batch {
+            // Rows follow one another, since each has its own sources and its own slots.
             task.join = out.step_notify(op, Step::Join, done);
             return;
         }

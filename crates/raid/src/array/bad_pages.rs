@@ -151,6 +151,7 @@ impl BadPages {
         if let Some(state) = self.pages.get_mut(&key(page)).filter(|state| **state == BadPageState::Unreadable) {
             *state = BadPageState::Lost;
         }
+        // Forgetting reports costs no data: a lost page is reported once more at its next read.
         if self.reported.len() >= MAX_LISTED {
             self.reported.clear();
         }
@@ -181,6 +182,8 @@ impl BadPages {
     /// Forgets all pages of a member that is lost.
     pub(super) fn forget(&mut self, dev: Dev) {
         for (_, state) in self.pages.extract_if(.., |page, _| page.1 == dev) {
+            // The slot must outlive the crash until the member's loss is noted: before that a start would
+            // trust the member.
             if let BadPageState::Missing(slot) = state {
                 self.obsolete.push(slot);
             }
@@ -270,13 +273,16 @@ impl RaidArray {
         let bad = &mut self.members.bad;
         // A lost page that clients ask for again and again counts once. The array keeps a member that it cannot spare.
         let errors = if bad.reported.contains(&key(page)) { 0 } else { bad.counts[dev.index()].count(out.now()) };
+        // Dropping a member that the level cannot spare would cost all data to save one page.
         let is_too_many = errors > self.config.max_corrected && self.members.can_spare(dev);
         if is_too_many || !self.members.bad.make_room(dev) {
+            // The report comes first, so that a log tells why the member was lost.
             out.report(PageReport { page, fate: PageFate::TooMany });
             return self.lose(dev, out);
         }
         self.members.bad.pages.insert(key(page), BadPageState::Unreadable);
         self.expose(page);
+        // Recovery makes the rows consistent first; a repair before that could take a torn row for right.
         if self.ready {
             self.open_repair(page, out);
         }
@@ -313,6 +319,7 @@ impl RaidArray {
         if let Some(BadPageState::Missing(_)) = self.members.bad.state(page) {
             return true;
         }
+        // The note of the members' states must always find a slot, or a loss could not be noted.
         if self.own_slots().saturating_sub(NOTE_SLOTS + self.reserved) == 0 {
             return false;
         }
@@ -324,6 +331,7 @@ impl RaidArray {
         out.step(op, Step::NvCommit { puts, frees: List::EMPTY }, StepSet::EMPTY);
         let bad = &mut self.members.bad;
         bad.pages.insert(key(page), BadPageState::Missing(slot));
+        // The rebuild reports the page here, so that the failing reads of hosts do not report it again.
         bad.reported.insert(key(page));
         out.report(PageReport { page, fate: PageFate::Missing });
         self.expose(page);
@@ -334,6 +342,7 @@ impl RaidArray {
     fn expose(&mut self, BadPage { dev, page }: BadPage) {
         let (geometry, row) = (&self.config.geometry, Row(page));
         let is_data = geometry.data_set().contains(geometry.column(geometry.stripe_of(row).0, dev));
+        // Parity is computed anew after a crash, so only a data page can be lost this way.
         if self.needs_log() && is_data && self.intents.contains(row) {
             self.exposed.push(row);
         }

@@ -76,16 +76,19 @@ impl RaidArray {
             }
             groups = self.group_rows(what, &mut held);
         }
+        // A full write may read nothing: where rows depart, the members' pages are not the newest.
         if groups.is_empty() || is_full && (what.columns != self.data || count_of(&groups) < what.rows.count) {
             held.folded.clear();
             self.row_cache.keep(held, true);
             return None;
         }
+        // The user forgets its copies first: they would be older than the members afterwards.
         for &other in &held.folded {
             versions.passes(what.rows, self.write_task(other).asks().0);
         }
         what.rows.count = count_of(&groups);
         self.write_task(op).batch = what.rows.count;
+        // The end of the write marks these members dirty too; the folded writes have no steps of their own.
         held.folded_columns = what.columns - asked.columns;
         self.begin_intents(op, what.rows);
         let mut fresh = self.fresh(op, asked);
@@ -106,6 +109,7 @@ impl RaidArray {
             (fresh[column], self.merged) = (dst, dst);
         }
         let pages = what.rows.count as u16;
+        // One buffer for all rows lets the parity leave as one command per member.
         let p = out.tmp(op, pages);
         let q = if parity.is_single() { Buf::None } else { out.tmp(op, pages) };
         let mut computed = ready;
@@ -152,6 +156,8 @@ impl RaidArray {
         for (from, row) in (0..).zip(what.rows.iter()) {
             let Some(place) = self.row_cache.hold(row, held) else { break };
             let RowMethod { read, kept, modifies } = self.method_of(what, self.row_cache.valid(place));
+            // Rows with retained pages stay apart: their slots are scattered, so one step cannot name
+            // several of them.
             if let Some(group) = groups.last_mut()
                 && (group.read, group.modifies) == (read, modifies)
                 && (group.kept | kept).is_empty()
@@ -159,7 +165,10 @@ impl RaidArray {
                 group.count += 1;
                 continue;
             }
+            // A modified Q takes two syndromes, an exclusive or, and the step of P.
             steps += read.len() + if parity.is_single() || !modifies { 1 } else { 4 };
+            // `STEPS` leaves room for the user above. A first group that needs more still fits an
+            // operation's 64 steps.
             if steps > STEPS && !groups.is_empty() {
                 self.row_cache.let_go(held);
                 break;
@@ -175,6 +184,7 @@ impl RaidArray {
         let changed = what.columns | self.parity();
         let others = (self.data - what.columns) | part;
         let (rmw, rcw) = (changed - valid, others - valid);
+        // Pages in memory cost no read, so they change which method reads less, as in md.
         let is_full = others.is_empty();
         let modifies = !is_full
             && match self.config.parity {
@@ -247,6 +257,7 @@ impl RaidArray {
         for column in (group.read | group.kept).iter() {
             old[column.index()] = self.page_of(group, column.index(), read);
         }
+        // The count shows what the cache saves: each of these pages would be a read without it.
         self.stats.cached_reads += u64::from(group.kept.len() * group.count);
         let pages = group.count as u16;
         if group.modifies {
@@ -307,9 +318,11 @@ impl RaidArray {
         let Some(held) = self.write_task(op).held.take() else { return };
         let what = self.left(op);
         let rows = Rows::new(what.rows.first, self.write_task(op).batch);
+        // A page is retained only if its member holds it; a lost member holds nothing that counts.
         let is_right = self.is_all_live(rows);
         for &other in &held.folded {
             let task = self.write_task(other);
+            // The folded operation finds its rows done when it is granted, and only answers.
             (task.is_carried, task.is_rewritten, task.batch) = (true, held.are_rewrites, rows.count);
         }
         self.row_cache.keep(held, is_right);
@@ -326,6 +339,8 @@ impl RaidArray {
     #[inline(never)]
     fn forget_held_rows(&mut self, op: OpId, out: &Out) {
         if let Some(held) = self.write_task(op).held.take() {
+            // Before the put the executor knows nothing of the new slots, after it nothing of the replaced
+            // ones.
             let has_put = out.is_done(op, held.put);
             self.row_cache.forget(held, has_put);
         }

@@ -34,6 +34,7 @@ impl RaidArray {
         out: &mut Out,
     ) -> bool {
         let columns = self.columns(what.stripe, what.rows);
+        // Lost members need a plan per row: lost data is logged row by row.
         let computes = matches!(self.config.geometry.level(), RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
         if !computes || columns.live != self.all {
             return false;
@@ -50,12 +51,14 @@ impl RaidArray {
             }
             (count, behind) = (rows, behind + 1);
         }
+        // One row gains nothing: its parity is read and written once in the plan for single rows too.
         if behind < 2 {
             return false;
         }
         what.rows.count = count;
         let task = self.write_task(op);
         (task.batch, task.departed) = (count, Some(ParityUpdate::Computed));
+        // The span includes rows between that are not stale, since its parity is written as a whole.
         self.begin_rows(op, what.rows);
         let parity = self.parity();
         let mut ready = self.intent(op, what.rows, StepSet::EMPTY, out);
@@ -89,6 +92,7 @@ impl RaidArray {
             }
         }
         let mut written = StepSet::EMPTY;
+        // A list lets pages from different buffers leave as one command per parity member.
         for (list, column) in new.iter().zip(parity.iter()) {
             self.stats.parity_writes += u64::from(count);
             let ext = Ext::new(self.dev(what.stripe, column), what.rows.first.0, count as u16);
@@ -103,6 +107,8 @@ impl RaidArray {
     /// Steps that a row takes at most.
     fn steps_to_catch_up(&self, what: WriteExtent, row: Row, versions: &dyn PageVersions, page_bytes: u32) -> u32 {
         let sources = versions.sources(row);
+        // The estimate is an upper bound: an operation has 64 steps, and a plan that exceeds them cannot be
+        // issued.
         let computes = if self.parity().is_single() { 1 } else { 5 };
         if !self.catches_up_by_changes(what, row, &sources, page_bytes) {
             return 3 * self.data.len() + computes;

@@ -34,6 +34,7 @@ pub(super) struct CopyRun {
 impl CopyRun {
     /// Ends the copying of a member that is lost.
     pub(super) fn lose(&mut self, dev: Dev) {
+        // A lost member misses writes, so its copy is no copy of the array's content any more.
         self.dev.take_if(|copied| *copied == dev);
         self.whole.take_if(|copied| *copied == dev);
     }
@@ -56,6 +57,7 @@ impl RaidArray {
     /// Begins to copy a member.
     pub(super) fn begin_copy(&mut self, dev: Dev, out: &mut Out) {
         debug_assert!(self.ready && self.copy.dev.is_none(), "an order comes after the last one has ended");
+        // Operations of an earlier order may still wait for their claims; the number tells them apart.
         let number = self.copy.number.wrapping_add(1);
         self.copy = CopyRun { dev: (!self.members.is_lost(dev)).then_some(dev), number, ..CopyRun::default() };
         self.copy_more(out);
@@ -72,10 +74,12 @@ impl RaidArray {
     }
 
     fn copy_more(&mut self, out: &mut Out) {
+        // A clean stop need not wait: until the successor takes the place it is no device of the array.
         let Some(dev) = self.copy.dev.filter(|_| !self.cleaning) else { return };
         let chunk = self.config.geometry.chunk_pages();
         let end = Row(self.config.geometry.member_pages());
         while self.copy.next < end && self.copy.active < CONCURRENT {
+            // A claim covers rows of one stripe.
             let (_, first) = self.config.geometry.stripe_of(self.copy.next);
             let left = (end.0 - self.copy.next.0).min(u64::from(ROWS)) as u32;
             let rows = Rows::new(self.copy.next, (chunk - first).min(left));
@@ -108,9 +112,11 @@ impl RaidArray {
         let rows = task.rows;
         if self.members.is_live(dev, rows) {
             let ext = Ext::new(dev, rows.first.0, rows.count as u16);
+            // The executor copies the bytes itself, so no buffer of the plan holds them.
             out.step(op, Step::Duplicate { ext, src: Buf::None }, StepSet::EMPTY);
             return out.close(op);
         }
+        // Single rows confine a bad page: the other rows are copied from the member.
         if rows.count > 1 {
             rows.iter().for_each(|row| self.open_copy(Rows::new(row, 1), out));
             self.set_task(op, ArrayTask::Copy(CopyTask { rows: Rows::new(rows.first, 0), ..task }));

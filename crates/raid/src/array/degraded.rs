@@ -17,6 +17,7 @@ impl RaidArray {
         let columns = self.columns(what.stripe, what.rows);
         let pages = what.rows.count as u16;
         let lost = self.data - columns.live;
+        // A part of a page needs the rest of the page, so its column counts as unknown.
         let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
         let mut fresh = self.fresh(op, what);
         let mut old = fresh;
@@ -28,6 +29,7 @@ impl RaidArray {
             ready |= self.read_column(op, what, column, old[column.index()], StepSet::EMPTY, out);
         }
         if !unknown.is_empty() {
+            // The computation needs buffers of its own: the host's pages must not be overwritten.
             lost.iter().for_each(|column| old[column.index()] = Buf::None);
             ready |= self.compute_lost(op, what.stripe, &mut old, lost, columns.live, pages, ready, out);
         }
@@ -40,6 +42,8 @@ impl RaidArray {
         for column in (self.data - what.columns).iter() {
             fresh[column.index()] = old[column.index()];
         }
+        // The write stops here until all reads are done. A failed read has then changed nothing, and the
+        // operation is planned anew.
         self.write_task(op).known = Some(Box::new(fresh));
         if ready.is_empty() {
             self.log_and_write(op, versions, out);
@@ -64,12 +68,14 @@ impl RaidArray {
         let parity = self.parity() & targets;
         let lost = self.data - columns.live;
         let slots = (lost.len() * what.rows.count) as usize;
+        // More members may have been lost since the slots were reserved, so that more pages must be logged.
         if !parity.is_empty() && self.own_slots() + self.write_task(op).reserved < slots + NOTE_SLOTS + self.reserved {
             self.reserve(op, 0);
             self.waiting.push(op);
             self.own_flush(out);
             return;
         }
+        // From here on the write takes the slots themselves.
         self.reserve(op, 0);
         // All that was read, of wide rows with versions elsewhere, takes nearly as many steps as there are.
         out.renew(op);
@@ -109,6 +115,7 @@ impl RaidArray {
         for column in lost.iter() {
             let dev = self.dev(what.stripe, column);
             for (index, row) in what.rows.iter().enumerate() {
+                // The logged page is still right: this write does not change it.
                 if !what.columns.contains(column) && self.log.get(row, dev).is_some() {
                     continue;
                 }
@@ -122,6 +129,7 @@ impl RaidArray {
         if puts.is_empty() {
             return StepSet::EMPTY;
         }
+        // One commit holds puts and frees, so that a crash leaves the old page or the new one.
         let puts = out.puts(op, &puts);
         let frees = out.slots(op, &self.write_task(op).freed[superseded..]);
         out.step(op, Step::NvCommit { puts, frees }, StepSet::EMPTY)

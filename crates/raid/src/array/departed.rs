@@ -48,6 +48,7 @@ impl RaidArray {
     fn open_of_above(&mut self, row: Row, taken: Option<TakenPages>, out: &mut Out) -> OpId {
         let (stripe, first) = self.config.geometry.stripe_of(row);
         let seg = StripeSegment { stripe, first, rows: 1, columns: ColumnSet::EMPTY };
+        // The claim leaves the data columns out: newer versions of the pages may enter above meanwhile.
         let claim = Claim { stripe, first, rows: 1, r: ColumnSet::EMPTY, w: self.parity() };
         let op = out.open(Class::Destage, Some(claim), None);
         self.set_task(op, ArrayTask::Write(WriteTask::of_above(seg, taken)));
@@ -66,6 +67,7 @@ impl RaidArray {
             return;
         }
         let departs = |row: &Row| versions.departs(Rows::new(*row, 1));
+        // Rows on their members share one plan; each departed row has its own sources and needs its own.
         let plain = what.rows.iter().take_while(|row| !departs(row)).count();
         if plain > 0 {
             if !self.write_task(op).is_own() {
@@ -105,6 +107,7 @@ impl RaidArray {
             }
             self.write_task(op).set_columns(what.columns);
         }
+        // Levels without computed parity lose the rest of a page with its only copy.
         let is_known = self.needs_log()
             || what.part.is_none()
             || row.sources.newest(what.columns.lowest().expect("a part of a page has a column"))
@@ -115,6 +118,7 @@ impl RaidArray {
         }
         versions.uses(op, what.rows.first);
         self.write_task(op).departed = Some(ParityUpdate::Computed);
+        // All data becomes known and logged first. The parity computed from it leaves no column stale.
         if self.needs_log() && !self.data_is_live(row) {
             return self.gather_degraded(op, what, row, versions, out);
         }
@@ -125,6 +129,7 @@ impl RaidArray {
     /// of what was there is needed. Returns false if they are not.
     fn plan_full_rows(&mut self, op: OpId, what: WriteExtent, versions: &mut dyn PageVersions, out: &mut Out) -> bool {
         let task = self.write_task(op);
+        // Newer versions above are obsolete once the row is written whole, so their places do not matter.
         let passes = task.bypass || task.is_full;
         if !passes || task.op == HostOp::Discard || what.part.is_some() || !self.keeps_rows(what.rows) {
             return false;
@@ -207,6 +212,7 @@ impl RaidArray {
         } else if self.modifies(what, row, parity, out.page_bytes(), beside) {
             self.stats.rmw_writes += 1;
             if !row.sources.stale().is_empty() && !update.contains_all(row.sources.stale()) {
+                // The columns outside the update stay stale: the parity covers their old versions still.
                 self.write_task(op).departed = Some(ParityUpdate::Modified);
             }
             let mut old = [Buf::None; MAX_DEVICES];
@@ -323,8 +329,11 @@ impl RaidArray {
             self.own_flush(out);
             return;
         }
+        // Slots are reserved before the reads, or two degraded writes could each take the other's last
+        // slot.
         self.reserve(op, lost.len() as usize);
         let mut fresh = self.fresh(op, what);
+        // `gather_newest` overwrites the column of a part of a page, which the merge still needs.
         let host = fresh;
         let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
         // First, since a plan of which a step has begun cannot be dropped.
@@ -370,6 +379,7 @@ impl RaidArray {
             versions.uses(op, what.rows.first);
             ready |= self.merge_newest(op, what, row, sectors, &mut fresh, ready, out);
         }
+        // No parity step follows: the cache holds the version that the parity covers.
         self.stats.delayed_writes += 1;
         let after = self.write_columns(op, what, what.columns, &fresh, Buf::None, Buf::None, ready, out);
         self.finish_batch(op, what, after, self.merged, versions, out);

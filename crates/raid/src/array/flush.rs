@@ -94,6 +94,8 @@ impl RaidArray {
     }
 
     pub(super) fn plan_flush(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
+        // A flush that comes during a round joins the next one: the current one may have begun before the
+        // newest writes ended.
         if self.flushes.round.first() != Some(&op) {
             self.flushes.opened -= 1;
             self.flushes.gathered.push(op);
@@ -104,6 +106,7 @@ impl RaidArray {
             self.waiting.push(op);
         } else if self.members.broken() {
             self.flushes.ok = false;
+            // The answer is an error, since acknowledged writes may be lost.
             out.restart(op);
             self.answer_flush(op, StepSet::EMPTY, out);
         } else {
@@ -123,7 +126,9 @@ impl RaidArray {
         let Some(&op) = flushes.gathered.first() else { return };
         std::mem::swap(&mut flushes.gathered, &mut flushes.round);
         (flushes.generation, flushes.ok) = (self.intents.flush_begins(), !self.members.broken());
+        // The cache's device takes part in the round: what a flush promises may be there alone.
         self.dirty |= versions.unflushed();
+        // Members written from now on belong to the next round.
         let devs = std::mem::take(&mut self.dirty) - self.members.lost();
         let done =
             devs.iter().fold(StepSet::EMPTY, |done, dev| done | out.step(op, Step::FlushDev { dev }, StepSet::EMPTY));
@@ -152,10 +157,12 @@ impl RaidArray {
 
     fn round_done(&mut self, versions: &mut dyn PageVersions, out: &mut Out) {
         let mut round = std::mem::take(&mut self.flushes.round);
+        // The first operation of the round had the steps; the others only wait for them.
         for op in round.drain(..).skip(1) {
             self.answer_flush(op, StepSet::EMPTY, out);
         }
         self.flushes.round = round;
+        // The user hears of it first: whether it still holds a row's intent may depend on the flush.
         versions.flushed(self.flushes.ok);
         self.intents.flushed(self.flushes.generation, |row| versions.holds(row));
         self.begin_round(versions, out);
@@ -176,6 +183,7 @@ impl RaidArray {
     fn rows_to_clear(&mut self) -> Vec<Rows> {
         let most = self.config.max_open_rows;
         let clearance = std::mem::take(&mut self.flushes.clearance);
+        // With a member lost, open intents are all that a start would be refused over, so none stays open.
         let safe = self.members.not_live().is_empty() && self.repairs == 0 && self.exposed.is_empty();
         let mut rows = Vec::new();
         let all = matches!(clearance, IntentClearance::All) || self.cleaning || !self.ready || !safe;
@@ -183,6 +191,8 @@ impl RaidArray {
             self.intents.clear(0, &mut rows);
             return rows;
         }
+        // Clearing begins at three quarters, so that writes seldom wait; half remain for rows that are
+        // written again.
         if self.intents.len() >= most - most / 4 {
             self.intents.clear(most / 2, &mut rows);
         }
@@ -334,6 +344,7 @@ impl RaidArray {
     /// Says that the array is clean, if that was ordered and is so. What stands above has it looked at after
     /// every event, when it has done what is due.
     pub fn try_clean(&mut self, versions: &dyn PageVersions, out: &mut Out) {
+        // Each of these can still write to members or open intents.
         if !self.cleaning || !self.ready || self.clearing > 0 || self.repairs > 0 || self.is_scrubbing() {
             return;
         }

@@ -86,6 +86,7 @@ impl RaidArray {
             return false;
         }
         let columns = self.columns_in_full(op, what, versions, out);
+        // A full row needs no wait: its parity comes from the written pages alone.
         let is_full = columns == self.data;
         self.write_task(op).is_full = is_full;
         if is_full {
@@ -103,7 +104,9 @@ impl RaidArray {
         let waits = !has_gathered
             && !what.fua
             && versions.may_pass()
+            // Only writes to earlier stripes are waited for, so no two writes can wait for each other.
             && writes.is_behind(run, what.stripe)
+            // Without enough open pages the rest of the row may never come.
             && writes.open_pages(run) >= u64::from(reach);
         if waits {
             self.run_writes.waiting.push((op, run, what.stripe));

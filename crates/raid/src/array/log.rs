@@ -41,6 +41,7 @@ impl ParityLog {
         self.seq += 1;
         let old = self.entries.insert((row, dev), ParityLogEntry { slot, seq: self.seq }).map(|old| old.slot);
         let mut tag = [0; 24];
+        // The tag alone must suffice: after a crash it is all that a start knows of the slot.
         (tag[0], tag[1], tag[2]) = (VERSION, KIND_LOG, dev.0);
         tag[8..16].copy_from_slice(&row.0.to_le_bytes());
         tag[16..24].copy_from_slice(&self.seq.to_le_bytes());
@@ -54,6 +55,7 @@ impl ParityLog {
             return Err(UnknownTag);
         }
         let entry = ParityLogEntry { slot, seq: u64_at(16) };
+        // New entries must outrank every old one, or a start would take an older page for the newest.
         self.seq = self.seq.max(entry.seq);
         let key = (Row(u64_at(8)), Dev(tag[2]));
         match self.entries.get(&key) {
@@ -125,6 +127,7 @@ impl RaidArray {
 
     pub(super) fn plan_free(&mut self, op: OpId, out: &mut Out) {
         let Some(ArrayTask::Free { slots, .. }) = self.task(op) else { unreachable!("the operation frees slots") };
+        // Slots of the row cache are memory, not NVRAM: no commit is needed to free them.
         let is_of_rows = slots.first().is_some_and(|slot| slot.is_of_row());
         let (puts, frees) = (PutList::EMPTY, out.slots(op, slots));
         let step = if is_of_rows { Step::Hold { puts, frees } } else { Step::NvCommit { puts, frees } };

@@ -43,6 +43,7 @@ impl RaidArray {
     /// Notes what is lost of rows that are to be made consistent; why they cannot be, if that was
     /// not accepted.
     pub(super) fn check_holes(&mut self, rows: &[Rows], versions: &dyn PageVersions) -> Option<Refusal> {
+        // With all members live nothing is lost, and without computed parity nothing could be made up.
         if self.members.all_live() || !self.needs_log() {
             return None;
         }

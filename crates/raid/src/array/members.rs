@@ -139,6 +139,7 @@ impl MemberStates {
             return false;
         }
         if matches!(self.states[dev.index()], MemberState::Filling(_)) {
+            // The next note must not say that a lost member holds rows.
             self.progress = None;
         }
         self.states[dev.index()] = MemberState::Lost;
@@ -177,6 +178,7 @@ impl MemberStates {
         tag[2..6].copy_from_slice(&(self.lost().bits() as u32).to_le_bytes());
         tag[6] = filling.filter(|_| !whole).unwrap_or(NOBODY);
         tag[8..16].copy_from_slice(&upto.0.to_le_bytes());
+        // The sequence decides between two notes, since a crash may leave the old one beside the new one.
         tag[20..24].copy_from_slice(&self.seq.to_le_bytes());
         tag
     }
@@ -195,6 +197,7 @@ impl MemberStates {
             return Err(UnknownTag);
         }
         let seq = u32_at(20);
+        // A crash between put and free leaves two notes; the older one is obsolete.
         if self.slot.is_some() && seq <= self.seq {
             return Ok(Some(slot));
         }
@@ -217,6 +220,7 @@ impl MemberStates {
     /// The note that was being written is durable.
     fn noted(&mut self) {
         self.writing = false;
+        // The note that became durable is outdated already, so the loss is not noted yet.
         if self.again {
             return;
         }
@@ -241,14 +245,17 @@ impl RaidArray {
             return;
         }
         if was_filling {
+            // Rows filled so far count no more: the device may come back with other content.
             self.rebuild.stop();
         }
         self.copy.lose(dev);
         self.dirty.remove(dev);
+        // Pages of a lost member in memory are no longer what a member holds.
         self.forget_all_rows(out);
         if self.needs_log() {
             let geometry = &self.config.geometry;
             let data = |row: &Row| geometry.data_set().contains(geometry.column(geometry.stripe_of(*row).0, dev));
+            // A torn row could not be restored without the lost page, so these rows are flushed at once.
             self.exposed.extend(self.intents.rows().filter(data));
         }
         self.persist(out);
@@ -267,6 +274,7 @@ impl RaidArray {
 
     pub(super) fn plan_persist(&mut self, op: OpId, out: &mut Out) {
         let slot = self.slots.alloc().expect("slots for the note are kept free");
+        // The old note is freed only after the new one is durable: a start must always find one.
         let old = self.members.slot.replace(slot);
         self.members.again = false;
         let tag = self.members.tag();
@@ -299,6 +307,7 @@ impl RaidArray {
     /// Another device, or the same one again, stands in a member's place. Whatever it holds, it is
     /// filled anew.
     pub(super) fn replaced(&mut self, dev: Dev, out: &mut Out) {
+        // The device's content is unknown, even if it was a member before: it has missed writes.
         self.lose(dev, out);
         self.rebuild.wants(dev);
         if self.members.persisted {

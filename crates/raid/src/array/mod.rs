@@ -375,6 +375,8 @@ impl RaidArray {
     /// [can be passed on](Self::can_trim).
     pub fn open_write(&mut self, frag: &Frag, seg: StripeSegment, out: &mut Out) -> OpId {
         let (claim, chunk) = (self.claim_write(seg), self.config.geometry.chunk_pages());
+        // Only a discard has several stripes; one claim for all of them costs one operation instead of one
+        // per stripe.
         let op = if seg.rows > chunk {
             let claim = Claim { rows: chunk, ..claim };
             out.open_wide(destage_plan::Class::Write, claim, seg.rows / chunk, Some(frag.id))
@@ -416,9 +418,11 @@ impl RaidArray {
     /// Handles an event: the array's own here, another above. What has to be done about writes in
     /// consequence is done above before this returns.
     pub fn handle(&mut self, event: Event<'_>, above: &mut impl ArrayUser, out: &mut Out) {
+        // The array calls its user itself, so that no controller can forget a duty.
         if !self.handle_own(event, above.versions(), out) {
             above.event(event, self, out);
         }
+        // A duty may plan further writes, whose duties follow in the same event.
         while let Some(duty) = self.duties.pop_front() {
             above.duty(duty, self, out);
         }
@@ -469,6 +473,7 @@ impl RaidArray {
             },
             Event::StepDone { op, step, outcome } => match self.task(op) {
                 None => return false,
+                // The step belongs to the user, who appended it to the write.
                 Some(ArrayTask::Write(task)) if !task.goes_on_after().contains(step) => return false,
                 Some(ArrayTask::Write(_)) => self.write_goes_on(op, versions, out),
                 Some(ArrayTask::Persist(_)) => self.persist_done(versions, out),
@@ -586,6 +591,7 @@ impl RaidArray {
 
     /// Returns the columns that can be read, and those that can only be written, in rows of one stripe.
     fn columns(&self, stripe: Stripe, rows: Rows) -> StripeColumns {
+        // The common case must not look at each member: every plan asks this.
         if self.members.all_live() {
             return StripeColumns { live: self.all, sink: ColumnSet::EMPTY };
         }

@@ -43,6 +43,7 @@ impl RaidArray {
         let mut done = ready;
         let mut list = [Buf::None; 2 * MAX_DEVICES + 1];
         let mut delta = Buf::None;
+        // One changed column is the common case: P and Q share its delta, so no syndromes are computed.
         let single = what.columns.lowest().filter(|_| what.columns.is_single());
         if has_q && let Some(column) = single {
             let column = column.index();
@@ -57,6 +58,7 @@ impl RaidArray {
             new_p = into.map_or_else(|| out.tmp(op, pages), |(p, _)| p);
             let mut n = 0;
             let mut push = |buf| {
+                // Zeros change no exclusive or, and a discard has no buffer to read.
                 if buf != Buf::Zero {
                     list[n] = buf;
                     n += 1;
@@ -135,6 +137,7 @@ impl RaidArray {
         out: &mut Out,
     ) -> StepSet {
         let mut list = [Buf::Zero; 2 * MAX_DEVICES + 1];
+        // P alone is an exclusive or, which needs no exponents.
         if q == Buf::None {
             let mut n = 0;
             for column in columns.iter() {
@@ -156,6 +159,8 @@ impl RaidArray {
 
     /// The parity columns from which so many lost data columns are computed.
     pub(super) fn equations(&self, live: ColumnSet, lost: ColumnSet) -> ColumnSet {
+        // One lost column takes one equation. The lowest live parity is P where it is live, and P needs no
+        // multiplication.
         let live = live & self.parity();
         match live.lowest() {
             Some(parity) if lost.is_single() => ColumnSet::one(parity),

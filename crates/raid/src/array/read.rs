@@ -109,6 +109,7 @@ impl RaidArray {
             let dst = advance(dst, (seg.first - begin) as u16);
             return Ok(self.read_rows(op, seg.stripe, rows, copy_of(rows.first, live), dst, StepSet::EMPTY, out));
         }
+        // The members may hold older versions, so the read follows the row's source map.
         if versions.departs(rows) {
             return self.read_departed(op, seg, begin, dst, versions, out);
         }
@@ -159,6 +160,7 @@ impl RaidArray {
         let row = DepartedRow { stripe: seg.stripe, rows, columns, sources: &sources };
         let mut pages = [Buf::None; MAX_DEVICES];
         let read = self.gather_newest(op, row, seg.columns, &mut pages, out)?;
+        // Sources stay where they are until the read has ended; they may move right afterwards.
         versions.uses(op, rows.first);
         Ok(seg.columns.iter().fold(read, |done, column| {
             let dst = advance(dst, (u32::from(column.0) * chunk + seg.first - begin) as u16);

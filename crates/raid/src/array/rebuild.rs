@@ -66,6 +66,7 @@ impl MemberRebuild {
 impl RaidArray {
     /// Goes on with the filling of a member, if there is one to be filled.
     pub(super) fn rebuild_more(&mut self, out: &mut Out) {
+        // No write may rely on the loss before it is noted, and a rebuild writes.
         if !self.ready || !self.members.persisted() || self.cleaning || self.rebuild.halted {
             return;
         }
@@ -84,6 +85,8 @@ impl RaidArray {
             if let Some((_, upto)) = self.members.filling() {
                 // Rows that are not used are passed over: a window that begins behind the last one is empty, and ends the rebuild.
                 let next = self.used_from(upto).map_or(end_of_members, |rows| rows.start);
+                // A window bounds the work that a crash repeats; each window costs a round of flushes and a
+                // note.
                 let end = Row(next.0 + u64::from(self.config.rebuild_window) * chunk).min(end_of_members);
                 self.rebuild.phase = RebuildPhase::Window { next, end };
             } else {
@@ -93,6 +96,8 @@ impl RaidArray {
                     return;
                 }
                 let dev = self.rebuild.wanted.remove(0);
+                // The note comes before the first window: rows count as filled only under a note that names
+                // the member.
                 self.members.fill(dev);
                 self.rebuild.phase = RebuildPhase::Noting;
                 self.persist(out);
@@ -118,6 +123,7 @@ impl RaidArray {
         }
         self.rebuild.phase = RebuildPhase::Window { next, end };
         if next == end && self.rebuild.active == 0 {
+            // Rows count as filled only when they are durable and noted, in this order.
             let op = self.open_flush(None, out);
             self.rebuild.phase = RebuildPhase::Flushing { op, end };
         }
@@ -265,6 +271,7 @@ impl RaidArray {
             let part = out.open(Class::Rebuild, Some(claim), None);
             self.set_task(part, ArrayTask::Rebuild(Rows::new(row, 1)));
         }
+        // The operation has no rows any more; its parts count them.
         self.set_task(op, ArrayTask::Rebuild(Rows::new(rows.first, 0)));
         out.close(op);
     }

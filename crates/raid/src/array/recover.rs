@@ -48,6 +48,7 @@ impl RaidArray {
         let page_bytes = out.page_bytes();
         for held @ NvHeld { slot, tag, .. } in start.nv {
             let loaded = match tag[1] {
+                // Two entries in one slot, or a slot beyond the last, cannot be this array's.
                 _ if !self.slots.occupy(*slot) => Err(UnknownTag),
                 // What stands above takes it, or refuses.
                 _ if Self::is_above(tag) && self.share.used < self.share.slots => {
@@ -75,9 +76,11 @@ impl RaidArray {
         }
         stale.extend(self.members.bad.take_obsolete());
         self.members.bad.note_earlier(start.unwritable);
+        // Losses found at the start are noted later: a refused start must change nothing.
         for dev in (start.missing & self.config.geometry.member_set()).iter() {
             self.members.lose(dev);
         }
+        // The user's order to believe members takes effect only where the start would be refused otherwise.
         if self.members.broken() {
             self.members.revive(self.config.revived - start.missing);
         }
@@ -88,6 +91,7 @@ impl RaidArray {
             self.queue_recovery(*rows);
         }
         let intents = &self.intents;
+        // Without an open intent the row is consistent, and the logged page may be older than the member's.
         self.log.retain(|row, _| intents.contains(row), &mut stale);
         self.free_slots(stale, out);
     }
@@ -215,6 +219,8 @@ impl RaidArray {
         if self.ready || self.recovery.refused || !versions.is_recovered() {
             return;
         }
+        // All rows are checked before the first is written, so that a refused start leaves the array
+        // unchanged.
         if !self.recovery.checked && !self.check_recovery(versions, out) {
             return;
         }
@@ -229,6 +235,7 @@ impl RaidArray {
             }
             self.recovery.active += 1;
             let (stripe, first) = self.config.geometry.stripe_of(rows.first);
+            // No request is served before recovery ends, so the widest claim delays nobody.
             let claim = Claim { stripe, first, rows: rows.count, r: self.all, w: self.all };
             let op = out.open(Class::Recovery, Some(claim), None);
             self.set_task(op, ArrayTask::Recover(rows, ColumnSet::EMPTY));
@@ -236,6 +243,7 @@ impl RaidArray {
         if self.recovery.active > 0 || self.flushes.is_under_way() || self.clearing > 0 {
             return;
         }
+        // Requests wait until recovery is durable and its intents are cleared; a flush is due before that.
         if self.intents.is_at_rest() {
             self.ready = true;
             out.ready();
@@ -267,6 +275,8 @@ impl RaidArray {
         if geometry.level() == RaidLevel::Raid1 {
             // If no copy of these rows can be read they are as they are.
             let Some(source) = columns.live.lowest() else { return out.close(op) };
+            // Nobody can tell which copy is newer after a crash. Any of them is right for writes that were
+            // not acknowledged.
             let others = targets - ColumnSet::one(source);
             if !others.is_empty() {
                 let page = out.tmp(op, pages);
@@ -384,6 +394,7 @@ impl RaidArray {
         versions.written(op, rows, back, ParityUpdate::Computed);
         versions.released(op);
         self.stats.recovered_rows += u64::from(rows.count);
+        // Rows named by the user alone have no intent in the NVRAM that would have to be cleared.
         let is_set = !self.recovery.above.remove(&rows.first);
         self.intents.end(rows, is_set);
         self.dirty |= self.config.geometry.member_set() - self.members.lost();

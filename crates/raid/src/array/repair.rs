@@ -43,6 +43,7 @@ impl RaidArray {
     fn open_repair_of(&mut self, repair: PageRepair, out: &mut Out) {
         let page = repair.page;
         let (stripe, first) = self.config.geometry.stripe_of(Row(page.page));
+        // No write may change the row between the computation and the write of the page.
         let claim = Claim { stripe, first, rows: 1, r: self.all, w: self.all };
         let op = out.open(Class::Rebuild, Some(claim), None);
         self.set_task(op, ArrayTask::Repair(repair));
@@ -105,6 +106,7 @@ impl RaidArray {
             (RepairStage::Computing(src), Some(_)) => {
                 // To compute it may have taken nearly all steps that an operation has.
                 out.renew(op);
+                // An attempt may fail without costing the member: the others still make up the page.
                 out.attempt(op);
                 self.set_task(op, ArrayTask::Repair(PageRepair { stage: RepairStage::Writing, ..repair }));
                 self.row_cache.drop_rows(Rows::new(Row(page.page), 1));
@@ -113,6 +115,7 @@ impl RaidArray {
                 let step = Step::Write { ext, src, fua: false };
                 let written = out.step_placed(op, step, self.stream_of(column), StepSet::EMPTY);
                 let dst = out.tmp(op, 1);
+                // The read checks that the member keeps the page.
                 let read = out.step(op, Step::Read { ext, dst }, written);
                 // Then nobody needs what is logged of the row.
                 out.step_notify(op, Step::FlushDev { dev: page.dev }, read);
@@ -141,6 +144,7 @@ impl RaidArray {
     ) {
         let page = repair.page;
         let gives_up = out.unreadable(op).contains(&page);
+        // The member stays: it serves all other pages, and writes keep the row consistent.
         if gives_up && self.members.bad.give_up(page) {
             out.report(PageReport { page, fate: PageFate::Unwritable });
         }

@@ -99,6 +99,8 @@ impl RowCache {
             free: Vec::new(),
             index: HashMap::default(),
             sets: [none; SETS],
+            // Slots are numbers, so their supply may be larger than the memory: `ways` bounds the rows that
+            // have pages.
             slots: NvSlots::of_rows(u32::MAX - NvSlot::FIRST_OF_ROWS),
             unwanted: Vec::new(),
             epoch: 0,
@@ -197,6 +199,7 @@ impl RowCache {
         let before = std::mem::replace(page, slot);
         let kept = &mut self.rows[place as usize];
         if kept.valid.contains(column) {
+            // The old page stays until the step that puts the new one: reads of this plan may still use it.
             held.replaced.push(before);
         }
         kept.valid.insert(column);
@@ -216,6 +219,7 @@ impl RowCache {
         for slot in held.replaced.drain(..) {
             self.slots.free(slot);
         }
+        // A loss during the write ended the epoch, and the member may lack the page.
         let is_right = is_right && held.epoch == self.epoch;
         for RowPlace(place) in held.places.drain(..) {
             self.rows[place as usize].is_stale |= !is_right;
@@ -257,10 +261,13 @@ impl RowCache {
 
     #[inline(never)]
     fn drop_some(&mut self, rows: Rows) {
+        // A discard can span more rows than the cache holds.
         if rows.count as usize > self.index.len() {
             let is_of = |row: u64| (rows.first..rows.end()).contains(&Row(row));
             let mut places: Vec<_> =
                 self.index.iter().filter(|(row, _)| is_of(**row)).map(|(_, place)| *place).collect();
+            // The map's order is arbitrary, and the order of drops decides later slot numbers: plans must
+            // be reproducible.
             places.sort_unstable();
             for place in places {
                 self.change(place);
@@ -279,6 +286,7 @@ impl RowCache {
         self.epoch = self.epoch.wrapping_add(1);
         for place in 0..self.rows.len() as u32 {
             let kept = &self.rows[place as usize];
+            // A held row is dropped when its write ends, since its steps name its slots.
             if !kept.is_held && self.index.get(&kept.row.0) == Some(&place) {
                 self.unlink(place);
                 self.drop_place(place);

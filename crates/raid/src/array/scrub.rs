@@ -109,6 +109,7 @@ impl RaidArray {
         if self.scrub.next < end || self.scrub.active > 0 || self.scrub.flush.is_some() {
             return;
         }
+        // An order is done when its repairs are durable.
         if std::mem::take(&mut self.scrub.has_written) {
             self.scrub.flush = Some(self.open_flush(None, out));
             return;
@@ -227,9 +228,11 @@ impl RaidArray {
         let unknown = row.missing(self.data, RowSources::covered);
         let live = self.parity() - row.missing(self.parity(), RowSources::newest);
         let equations = if unknown.is_empty() { ColumnSet::EMPTY } else { self.equations(live, unknown) };
+        // More is lost than the parity can make up, so no expected page is known.
         if unknown.len() > equations.len() {
             return None;
         }
+        // A parity that was used to compute lost data agrees by construction.
         task.columns = live - equations;
         task.is_whole = unknown.is_empty();
         let has_no_parity = self.parity().is_empty();
@@ -323,6 +326,7 @@ impl RaidArray {
         }
         for column in columns.iter() {
             let (a, b) = (expected[column.index()], pages[column.index()]);
+            // Comparisons follow one another, so that the next outcome belongs to the lowest column left.
             after = out.step_notify(op, Step::Compare { a, b, pages: rows.count as u16 }, after);
         }
         // Rows above which nothing is written are written where they belong.
@@ -345,6 +349,7 @@ impl RaidArray {
                 task.sources.as_ref().is_none_or(|sources| sources.newest(column) == VersionSource::Member);
             is_on_member && live.contains(column)
         };
+        // Only data that was read is taken for right; computed data may carry the error itself.
         if repairs && task.is_whole && !mismatched.is_empty() && mismatched.iter().all(can_be_written) {
             task.stage = ScrubStage::Rewriting;
             out.renew(op);

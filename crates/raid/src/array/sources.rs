@@ -47,6 +47,7 @@ impl DeltaPages {
         let (buf, read) = match change.place {
             DeltaPlace::Nv(slot) => (Buf::Nv(slot), StepSet::EMPTY),
             DeltaPlace::Page(ext) => {
+                // Packed deltas of a row are often on one page, which one read serves.
                 if let Some(&(_, buf, read)) = self.0.iter().find(|(of, ..)| *of == ext) {
                     (buf, read)
                 } else {
@@ -63,6 +64,7 @@ impl DeltaPages {
 /// Makes one of two versions that differ in a change of the other, which is there after some steps: where it
 /// goes, and the step. Of zeros it makes what they differ in.
 fn change_page(op: OpId, page: Buf, delta: Span, after: StepSet, out: &mut Out) -> (Buf, StepSet) {
+    // A whole page onto zeros is the page itself; no step is needed.
     if page == Buf::Zero && delta.len == out.page_bytes() {
         return (delta.buf, after);
     }
@@ -151,6 +153,7 @@ impl RaidArray {
             if let Some(change) = row.sources.change(column, out.page_bytes()) {
                 let (delta, there) = deltas.read(op, change, out);
                 let (dst, changed) = change_page(op, Buf::Zero, delta, there, out);
+                // A delta decoded onto zeros is the difference itself, so neither version has to be read.
                 (old[column.index()], new[column.index()]) = (dst, Buf::Zero);
                 done |= changed;
                 whole.remove(column);
@@ -219,6 +222,7 @@ impl RaidArray {
     pub(super) fn covered_anew(&self, row: DepartedRow<'_>) -> Result<(ColumnSet, ColumnSet), MissingSource> {
         let unknown = row.missing(self.data, RowSources::covered);
         let live = self.parity() - row.missing(self.parity(), RowSources::newest);
+        // A torn parity covers no known version, so nothing can be computed from it.
         if unknown.len() > live.len() || !unknown.is_empty() && row.sources.is_torn() {
             return Err(MissingSource);
         }

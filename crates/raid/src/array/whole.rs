@@ -19,6 +19,7 @@ impl RaidArray {
     ) -> StepSet {
         let targets = columns.live | columns.sink;
         let mut ready = StepSet::EMPTY;
+        // A single copy cannot differ from others, so a crash leaves nothing to reconcile.
         if targets.len() > 1 || self.has_copies {
             ready |= self.intent(op, what.rows, StepSet::EMPTY, out);
         }
@@ -53,6 +54,8 @@ impl RaidArray {
         let pages = what.rows.count as u16;
         let intent = self.intent_beside(op, what.rows, parity, out);
         if trim {
+            // Parity of zeros is zeros: the trim of whole rows keeps them consistent without computing
+            // parity.
             let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
                 done | self.write_column(op, what, column, Buf::Zero, true, intent, out)
             });
@@ -123,6 +126,7 @@ impl RaidArray {
     /// Sets the intent of rows, if it is not set; what writes of them come after.
     pub(super) fn intent(&mut self, op: OpId, rows: Rows, after: StepSet, out: &mut Out) -> StepSet {
         let task = self.write_task(op);
+        // An intent that is already durable costs no step.
         if task.finds_set {
             return after;
         }

@@ -230,8 +230,10 @@ impl RaidArray {
     pub(super) fn plan_write(&mut self, op: OpId, versions: &mut dyn PageVersions, out: &mut Out) {
         if self.write_task(op).is_carried {
             let what = self.left(op);
+            // Another write has written the pages; only the answer is left.
             return self.finish_batch(op, what, StepSet::EMPTY, Buf::None, versions, out);
         }
+        // A plan relies on the losses that it knows of, and they must survive a crash.
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
@@ -246,6 +248,7 @@ impl RaidArray {
             self.drop_plan(op, versions, out);
             self.fail(op, versions, out);
         } else if stuck {
+            // The lost member's content matters no more, so the rest of the plan is right as it is.
             out.forgive(op);
         } else if goes_on {
             self.go_on_degraded(op, versions, out);
@@ -271,6 +274,7 @@ impl RaidArray {
         if self.unlogging > 0 {
             return self.waiting.push(op);
         }
+        // The bound on open rows is a bound on the rows that recovery reads.
         let full = self.intents.len() >= self.config.max_open_rows;
         if full && (self.intents.has_idle() || self.clearing > 0) {
             self.waiting.push(op);
@@ -280,6 +284,7 @@ impl RaidArray {
         self.merged = Buf::None;
         let mut left = self.left(op);
         let is_wide = left.rows.count > self.config.geometry.chunk_pages();
+        // Stripes of a wide discard differ only in these cases; otherwise one plan serves all.
         if is_wide && (!self.members.all_live() || versions.departs(left.rows)) {
             self.keep_one_stripe(&mut left);
         }
@@ -296,6 +301,7 @@ impl RaidArray {
             None if task.is_own() => WriteApproach::Departed,
             None => {
                 let all_live = self.members.all_live() || self.is_all_live(left.rows);
+                // A degraded row cannot leave its parity stale: lost data is computed from it.
                 let may_delay = self.needs_log() && all_live && !bypass;
                 match versions.approach(op, host, seg, left.rows, may_delay) {
                     // Other stripes may have nothing above.
@@ -318,6 +324,7 @@ impl RaidArray {
             WriteApproach::Delayed => self.plan_delayed(op, what, versions, out),
             WriteApproach::Prepared => self.plan_prepared(op, what, out),
             WriteApproach::Split => {
+                // The parts have operations of their own, so this one has no rows to finish.
                 self.write_task(op).written = true;
                 self.duties.push_back(WriteDuty::Split { op });
             }
@@ -375,6 +382,7 @@ impl RaidArray {
         }
         if !lost.is_empty() && self.needs_log() {
             let room = self.own_slots().saturating_sub(NOTE_SLOTS + self.reserved) as u32;
+            // The batch is as large as free slots allow: each row logs its lost pages until the next flush.
             let batch = self.batch(what.rows.count, lost.len()).min(room / lost.len());
             if batch == 0 {
                 self.waiting.push(op);
@@ -526,6 +534,7 @@ impl RaidArray {
         if let Some(rows) = task.begun.take() {
             self.intents.end(rows, task.sets);
         }
+        // With FUA on every write nothing is left for a flush to make durable.
         if self.config.regime == DurabilityMode::Flush {
             self.mark_dirty(op);
         }
@@ -543,6 +552,7 @@ impl RaidArray {
 
     /// Rows of a segment of which data is lost that one plan can write: an operation has 64 steps.
     fn batch(&self, rows: u32, lost: u32) -> u32 {
+        // The estimate counts a read and a write per member, and the steps that a plan has once.
         let others = 2 * u32::from(self.config.geometry.members()) + 12;
         (64_u32.saturating_sub(others) / (2 * lost)).clamp(1, rows)
     }
@@ -608,6 +618,7 @@ impl RaidArray {
         if self.write_task(op).written {
             return self.duties.push_back(WriteDuty::Stuck { op });
         }
+        // A second attempt would fail alike, and going on would write wrong bytes.
         if out.failed_decode(op) {
             self.drop_plan(op, versions, out);
             return self.fail(op, versions, out);
@@ -630,6 +641,7 @@ impl RaidArray {
             // No parity covers what was to be written to the lost member, so it is not forgiven.
             self.drop_plan(op, versions, out);
         } else {
+            // A failed write means a lost member; the plan goes on once the loss is noted.
             self.write_task(op).stuck = true;
         }
         out.again(op);
@@ -664,6 +676,7 @@ impl RaidArray {
         let columns = what.columns | task.held.as_ref().map_or(ColumnSet::EMPTY, |held| held.folded_columns);
         versions.written(op, rows, columns, updated);
         versions.released(op);
+        // The write may have supplied the page for want of which the rebuild halted.
         self.rebuild.go_on();
     }
 
