@@ -148,6 +148,7 @@ impl Geometry {
         if chunk_pages == 0 {
             return Err(ArrayGeometryError::Chunk);
         }
+        // Copies have no stripes, so the chunk must not cost the pages at the end of the members.
         let chunk = if level == RaidLevel::Raid1 { divisor(chunk_pages, member_pages) } else { chunk_pages };
         let stripes = member_pages / u64::from(chunk);
         if stripes == 0 {
@@ -159,11 +160,13 @@ impl Geometry {
             RaidLevel::Raid4 | RaidLevel::Raid5 => devices - 1,
             RaidLevel::Raid6 => devices - 2,
         };
+        // Page numbers are `u64`, and later products of this kind are not checked.
         if member_pages.checked_mul(u64::from(data_columns)).is_none() {
             return Err(ArrayGeometryError::TooLarge { member_pages, data_columns });
         }
         let layout = layout.or(level.default_layout()).map(|layout| layout.on(level));
         let n = devices as u8;
+        // A table of at most `MAX_DEVICES` patterns replaces the computation in every request.
         let maps = match (level, layout) {
             (RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6, Some(layout)) => {
                 let rule = LayoutRule::of(layout, level == RaidLevel::Raid6, n);

@@ -25,6 +25,7 @@ impl StripeCacheSize {
     /// # Errors
     /// If not even that many rows fit, or more than [`ArrayConfig::MAX_CACHED_ROWS`] do; it says what would be right.
     pub fn rows(self, page_bytes: u64, members: u8) -> Result<u32, String> {
+        // The row cache has sets of equal size, so its rows are a multiple of their number.
         let unit = ArrayConfig::ROW_UNIT;
         let row = page_bytes * u64::from(members);
         let rows = match self {

@@ -147,6 +147,7 @@ impl ArrayConfig {
 
     /// Counts the rows that are kept in memory.
     pub(super) const fn kept_rows(&self) -> u32 {
+        // Only parity has to be computed from old pages; other levels read nothing before they write.
         if self.geometry.parity_columns() == 0 || matches!(self.geometry.level(), RaidLevel::Raid1) {
             0
         } else {
@@ -160,12 +161,14 @@ impl ArrayConfig {
         if members > if parity { MAX_PARITY_MEMBERS } else { MAX_MEMBERS } {
             return Err(ArrayError::Members(members));
         }
+        // An extent counts its pages in 16 bits, and a column of a stripe is one extent.
         if self.geometry.chunk_pages() > u32::from(u16::MAX) {
             return Err(ArrayError::Chunk(self.geometry.chunk_pages()));
         }
         if self.nv_slots < Self::MIN_NV_SLOTS {
             return Err(ArrayError::NvSlots(self.nv_slots));
         }
+        // With no open row no write could begin, and a window of no rows would never end.
         if self.max_open_rows == 0 || self.rebuild_window == 0 {
             return Err(ArrayError::Zero);
         }

@@ -75,6 +75,8 @@ impl RaidArray {
     pub(super) fn flush_when_idle(&mut self, out: &mut Out) {
         if !self.idle_timer {
             self.idle_timer = true;
+            // The timer bounds the time for which an idle array has open intents, and so the work of an
+            // unclean start.
             let at = out.now() + self.config.idle_flush;
             out.timer(super::IDLE_TIMER, at);
         }
@@ -209,6 +211,8 @@ impl RaidArray {
         if self.intents.has_idle() && !matches!(self.flushes.clearance, IntentClearance::All) {
             self.flushes.clearance = IntentClearance::Before(self.flushes.timer_generation);
         }
+        // An intent is cleared only if its row was left alone between two timers, so rows in use keep
+        // theirs.
         self.flushes.timer_generation = self.intents.next_generation();
         self.own_flush(out);
     }

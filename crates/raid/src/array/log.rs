@@ -109,6 +109,7 @@ impl RaidArray {
         let mut slots = Vec::new();
         let (members, intents) = (&self.members, &self.intents);
         self.log.retain(|row, dev| intents.is_active(row) || !members.is_live(dev, Rows::new(row, 1)), &mut slots);
+        // `begin_write` waits for this commit: a write after it must not find a page logged before it.
         self.unlogging += u32::from(!slots.is_empty());
         self.open_free(slots, true, out);
     }

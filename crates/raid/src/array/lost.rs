@@ -59,6 +59,7 @@ impl RaidArray {
                 (first, count) = (row.min(first), count + 1);
             }
         }
+        // The whole list is found before the refusal, so that its message names every lost page.
         if count > 0 {
             return Some(self.write_hole(first, count, refused));
         }
@@ -78,6 +79,7 @@ impl RaidArray {
 
     fn write_hole(&mut self, row: Row, rows: u64, mut pages: Vec<u64>) -> Refusal {
         pages.sort_unstable();
+        // The user who must decide about the losses asks for them after the refusal.
         self.lost = PageRange::of_pages(pages);
         Refusal::WriteHole { row, rows, lost: LostPages::new(&self.lost) }
     }

@@ -264,6 +264,7 @@ impl RaidArray {
     /// Notes the members' states in the NVRAM.
     pub(super) fn persist(&mut self, out: &mut Out) {
         if self.members.writing {
+            // One note is in flight at a time; the next one has the newest states.
             self.members.again = true;
             return;
         }

@@ -15,6 +15,7 @@ pub struct ReadErrorCount {
 impl ReadErrorCount {
     /// Counts one more, and returns how many there are.
     pub fn count(&mut self, now: Nanos) -> u32 {
+        // The halving is computed at the next error, so no timer runs for it.
         let halvings = now.0.saturating_sub(self.last.0) / HALF_LIFE.0;
         self.errors = self.errors.checked_shr(halvings.min(32) as u32).unwrap_or(0) + 1;
         self.last = now;

@@ -118,6 +118,7 @@ impl RaidArray {
         let end = rows.end().min(Row(geometry.member_pages()));
         while row < end {
             let (stripe, in_chunk) = geometry.stripe_of(row);
+            // The bound on rows is a bound on memory: an operation holds all pages of its rows.
             let left = u64::from((geometry.chunk_pages() - in_chunk).min(ROWS));
             let chunk = Rows::new(row, left.min(end.0 - row.0) as u32);
             let lost = self.data - self.columns(stripe, chunk).live;
@@ -185,6 +186,7 @@ impl RaidArray {
     /// on.
     pub fn accepts_loss_above(&mut self, out: &mut Out) -> bool {
         let all = PageRange { first: 0, pages: self.config.geometry.data_pages() };
+        // Only the union of the ranges counts, so they are walked in order.
         let mut accepted = self.config.accepted_losses.clone();
         accepted.sort_unstable_by_key(|range| range.first);
         let end = accepted.iter().fold(0, |end, range| if range.first <= end { range.end().max(end) } else { end });
@@ -203,6 +205,7 @@ impl RaidArray {
     /// Refuses the start, for the first reason that there is.
     fn refuse(&mut self, why: Refusal, out: &mut Out) {
         if !std::mem::replace(&mut self.recovery.refused, true) {
+            // A refused start writes nothing more.
             self.recovery.todo.clear();
             out.refuse(why);
         }

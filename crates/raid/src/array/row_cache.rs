@@ -153,6 +153,8 @@ impl RowCache {
     fn make_room(&mut self, row: Row) -> Option<u32> {
         let set = (row.0 % SETS as u64) as usize;
         if self.sets[set].len == self.ways {
+            // The victim is the row unused for longest, as in md. Held rows are on no list, so none of them
+            // can be it.
             let oldest = self.sets[set].oldest;
             if oldest == NOWHERE {
                 return None;
@@ -174,6 +176,8 @@ impl RowCache {
             place
         } else {
             self.rows.push(kept);
+            // The table grows with the rows in use: a large limit costs no memory in an array that writes
+            // little.
             self.pages.resize(self.rows.len() * self.columns, NvSlot::default());
             self.rows.len() as u32 - 1
         };

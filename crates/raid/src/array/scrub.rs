@@ -122,6 +122,7 @@ impl RaidArray {
     /// what it writes.
     fn open_scrub(&mut self, rows: Rows, order: ScrubOrder, out: &mut Out) {
         let (stripe, first) = self.config.geometry.stripe_of(rows.first);
+        // A scrub without repairs claims no writes, so reads of hosts go on beside it.
         let w = match self.config.geometry.level() {
             _ if !order.repairs => ColumnSet::EMPTY,
             RaidLevel::Raid1 => self.all,

@@ -42,9 +42,11 @@ impl RaidArray {
         let (data, wide) = (u32::from(geometry.data_columns()), u32::from(pages));
         let segs = if first == last {
             [seg(from, to, columns(first, last)), seg(0, 0, ColumnSet::EMPTY), seg(0, 0, ColumnSet::EMPTY)]
+        // Only a discard is wider than a stripe, and it has all rows, so one segment describes it.
         } else if wide > data * chunk {
             debug_assert!(begin == 0 && wide.is_multiple_of(data * chunk), "whole stripes");
             [seg(0, wide / data, self.data), seg(0, 0, ColumnSet::EMPTY), seg(0, 0, ColumnSet::EMPTY)]
+        // The columns share the rows in between; before and after them one column is missing.
         } else if from < to {
             [
                 seg(0, from, columns(first + 1, last)),

@@ -33,6 +33,7 @@ impl RaidArray {
             return None;
         }
         self.share.used += 1;
+        // `own_slots` leaves the share alone, so a slot is free whenever the share has one left.
         Some(self.slots.alloc().expect("the share is kept free"))
     }
 

@@ -397,6 +397,7 @@ impl RaidArray {
         let task = self.write_task(op);
         task.batch = what.rows.count;
         let trim = task.op == HostOp::Discard;
+        // The row cache serves only arrays whose members are all live; other plans bypass it.
         if !trim
             && self.keeps_rows(what.rows)
             && let Some((what, after)) = self.plan_cached(op, what, false, versions, out)
@@ -425,6 +426,7 @@ impl RaidArray {
         out: &mut Out,
     ) {
         let task = self.write_task(op);
+        // The write keeps its claim between batches: nobody sees a part of it.
         if what.rows.count < task.seg.rows - task.done {
             self.write_task(op).join = out.step_notify(op, Step::Join, after);
             return;
@@ -543,6 +545,8 @@ impl RaidArray {
     /// The members that a write may have written are to be flushed.
     fn mark_dirty(&mut self, op: OpId) {
         let task = self.write_task(op);
+        // The set may name members that were not written; a needless flush is harmless, a missing one is
+        // not.
         let (seg, folded) = (task.seg, task.held.as_ref().map_or(ColumnSet::EMPTY, |held| held.folded_columns));
         let touched = seg.columns | folded | self.parity();
         let map = self.config.geometry.map(seg.stripe);

@@ -62,6 +62,7 @@ impl ParityKernels {
     /// The fastest that this processor can run. It is looked for once.
     #[inline]
     pub fn best() -> Self {
+        // The processor's features do not change while the program runs, so one look is enough.
         static BEST: OnceLock<&ParityFunctions> = OnceLock::new();
         Self(BEST.get_or_init(|| tables().next().unwrap_or(&PORTABLE)))
     }
@@ -136,6 +137,7 @@ impl ParityKernels {
 
 #[inline]
 fn same_length(what: &str, expected: usize, len: usize) {
+    // The check is here, once per call: the kernels' loops rely on it and check nothing.
     assert!(len == expected, "{what}: a source of {len} bytes with a destination of {expected}");
 }
 

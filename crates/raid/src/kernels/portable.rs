@@ -20,6 +20,7 @@ fn segments(from: usize, len: usize) -> impl Iterator<Item = Range<usize>> {
 /// `dst` = XOR of N sources.
 fn set<const N: usize>(dst: &mut [u8], srcs: [&[u8]; N]) {
     let len = dst.len();
+    // Equal lengths, known to the compiler, remove the bounds checks and let the loop become vectors.
     let srcs = srcs.map(|src| &src[..len]);
     for i in 0..len {
         dst[i] = srcs.iter().fold(0, |sum, src| sum ^ src[i]);
@@ -68,6 +69,7 @@ pub(super) fn pq(p: &mut [u8], q: &mut [u8], srcs: &[Option<&[u8]>], from: usize
         let (p, q) = (&mut p[range.clone()], &mut q[range.clone()]);
         p.fill(0);
         q.fill(0);
+        // Horner's rule needs one doubling per source instead of a product with gⁱ.
         for src in srcs.iter().rev() {
             if let Some(src) = src {
                 for ((p, q), src) in p.iter_mut().zip(&mut *q).zip(&src[range.clone()]) {
@@ -93,6 +95,7 @@ pub(super) fn gf(dst: &mut [u8], a: u8, x: &[u8], b: u8, y: &[u8], from: usize) 
 /// `dst` ^= a·`x`, as the sum of 2ⁱ·x over the bits of a.
 pub(super) fn gf_into(dst: &mut [u8], a: u8, x: &[u8], from: usize) {
     for range in segments(from, dst.len()) {
+        // Doubling the segment in place serves all bits of a: the source is read once.
         let mut multiple = [0; SEGMENT];
         let multiple = &mut multiple[..range.len()];
         multiple.copy_from_slice(&x[range.clone()]);
