@@ -38,6 +38,7 @@ impl CollectionBars {
 
     /// Forgets what has ended: the beginning of what is measured.
     pub(super) fn restart(&mut self, now: Nanos) {
+        // A collection across the border counts from the border on.
         self.begun.iter_mut().flatten().for_each(|begun| *begun = now);
         (self.all, self.chunk, self.best) = (0, Vec::new(), Vec::new());
     }
@@ -52,6 +53,7 @@ impl CollectionBars {
         let Some(start) = self.begun[dev.index()].take().filter(|start| *start < at) else { return };
         self.all += 1;
         self.chunk.push(CollectionBar { dev, start, end: at });
+        // Two chunks bound the memory; the one in which collections lie closest shows most about overlaps.
         if self.chunk.len() == KEPT {
             if self.best.is_empty() || span(&self.chunk) < span(&self.best) {
                 std::mem::swap(&mut self.best, &mut self.chunk);

@@ -46,6 +46,8 @@ impl DeviceAnnouncements {
     }
 
     fn add(&mut self, at: Nanos, what: CollectionNotice) {
+        // The number breaks ties, so that notices of the same time come in the order in which they were
+        // made.
         self.made += 1;
         self.due.push(Reverse((at, self.made, what)));
     }
@@ -54,10 +56,12 @@ impl DeviceAnnouncements {
     pub(super) fn collects(&mut self, element: Element, collection: ElementCollection) {
         let ElementCollection { start, end, blocks } = collection;
         let unit = element.index() as u16;
+        // A collection that takes no time is never seen.
         if start < end {
             self.add(start, CollectionNotice::Begins(unit, blocks));
             self.add(end, CollectionNotice::Ends(unit, blocks));
         }
+        // One warning per collection is enough: the controller acts on the first.
         self.warned[element.index()] = false;
     }
 

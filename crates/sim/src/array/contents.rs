@@ -22,6 +22,7 @@ impl DeltaDraws {
     pub(super) fn next(&mut self, page: u64, page_bytes: u64) -> u32 {
         let Some(lengths) = &mut self.lengths else { return (page_bytes / 4) as u32 };
         let version = self.versions.entry(page).or_default();
+        // The length depends on page and version alone, so that runs with other timing see the same deltas.
         *version += 1;
         lengths(page, *version - 1).clamp(1, page_bytes as u32)
     }
@@ -65,6 +66,7 @@ impl DeviceMetadata {
                 for page in ext.first()..ext.first() + u64::from(ext.pages()) {
                     let end = self.read.len() + page_bytes;
                     self.read.extend_from_slice(self.pages.get(&(ext.dev(), page)).map_or(&[], |bytes| &bytes[..]));
+                    // Pages never written read as zeros, as on a new device.
                     self.read.resize(end, 0);
                 }
                 engine.read(issue, &self.read);

@@ -80,6 +80,7 @@ impl StaleRowDebt {
     /// So many rows are behind from now on.
     #[inline]
     pub(super) fn see(&mut self, now: Nanos, rows: u64) {
+        // The number changes at events alone, so the integral over time is exact.
         if rows != self.rows {
             self.count(now);
             self.rows = rows;

@@ -411,6 +411,7 @@ impl VirtualDevice {
             self.waited = self.model.waited();
             return Some((at, Some(tag)));
         };
+        // An answer from the cache goes first at equal times, since it was ready without the medium.
         let medium = self.model.next_completion();
         if let Some(answer) = cache.next_answer().filter(|answer| medium.is_none_or(|medium| *answer <= medium)) {
             let (_, tag) = cache.take_answer().expect("there is one");
@@ -440,6 +441,8 @@ impl DeviceModel {
                 };
                 let lbn = first * u64::from(*sectors_per_page);
                 let command = DiskCommand { op, lbn, sectors: pages * *sectors_per_page, tag: u64::from(tag) };
+                // The model's platters stand at zero at time zero; shifting time shifts the platters
+                // instead.
                 disk.submit(now + *phase, command).expect("members are as large as the array says");
             }
             Self::Flash(flash) => {
@@ -501,12 +504,16 @@ impl ElementSsd {
         let places = self.places.as_mut().filter(|_| !matches!(op, DeviceOp::Collect(_)));
         let begins = places.map_or(now, |places| places.next(now));
         let pages = (first..first + u64::from(pages)).map(|page| PageNo(page as u32));
+        // The SSD knows the end of each operation when it is issued, so completions are computed here and
+        // only queued.
         let (ssd, mut done, mut waited) = (&mut self.ssd, begins, Nanos::ZERO);
         ssd.begin_command();
         match op {
             DeviceOp::Read => pages.for_each(|page| {
                 let read = ssd.read(begins, page);
                 waited = waited.max(ssd.collecting_between(page, begins, read));
+                // The pages of a command lie on several elements and are served in parallel, so the last
+                // one decides.
                 done = done.max(read);
             }),
             DeviceOp::Write | DeviceOp::WriteFua => pages.for_each(|page| {
@@ -514,6 +521,7 @@ impl ElementSsd {
                 waited = waited.max(ssd.collecting_between(page, begins, programmed));
                 done = done.max(programmed);
             }),
+            // A write cache that survives a power failure makes a flush a no-op.
             DeviceOp::Flush if ssd.is_write_protected() => {}
             DeviceOp::Flush => done = self.latest.max(begins),
             DeviceOp::Trim => pages.for_each(|page| ssd.trim(page)),
@@ -527,6 +535,7 @@ impl ElementSsd {
         let counts = self.ssd.counters().map(|element| (element.busy_time.0, element.gc_invocations));
         let (busy, collections) = counts.fold((0, 0), |sum, element| (sum.0 + element.0, sum.1 + element.1));
         let (charged, service) = (Nanos(busy), Nanos(busy).since(self.charged));
+        // The order of submission breaks ties, so that equal times give the same run on every machine.
         self.due.push(Reverse(DueCompletion { at: done, order: self.submitted, tag, service, waited }));
         self.charged = charged;
         let announcements = &mut self.announcements;

@@ -112,6 +112,7 @@ impl DriveCache {
         debug_assert!(tag & OWN == 0, "the host has that many commands at a time");
         match op {
             DeviceOp::Read if self.holds(first, pages) => self.answer(now, pages, tag),
+            // A larger write would never find room.
             DeviceOp::Write if pages <= self.setup.pages => {
                 // In order, so that no write waits for ever.
                 if self.held.is_empty() && self.has_room(first, pages) {
@@ -164,12 +165,14 @@ impl DriveCache {
     }
 
     fn has_room(&self, first: u64, pages: u32) -> bool {
+        // Pages written again take no further room.
         let known = self.dirty.range(first..first + u64::from(pages)).count() as u32;
         self.dirty.len() as u32 + self.on_their_way + pages - known <= self.setup.pages
     }
 
     /// A transfer, and the answer after it.
     fn answer(&mut self, now: Nanos, pages: u32, tag: u32) {
+        // One interface serves all transfers, so they follow one another.
         self.transfers_until = self.transfers_until.max(now) + Nanos(self.setup.page_time.0 * u64::from(pages));
         self.due.push_back((self.transfers_until, tag));
     }
@@ -192,6 +195,7 @@ impl DriveCache {
                 CacheWaiter::Write { first, pages, tag } if self.has_room(first, pages) => {
                     self.take(now, first, pages, tag);
                 }
+                // The medium has a flush of its own, which must cover the pages of the last runs.
                 CacheWaiter::Flush { tag } if self.dirty.is_empty() && self.runs.is_empty() => {
                     let stream = PlacementStream::Unlabelled;
                     self.pass_on(ToMedium { op: DeviceOp::Flush, first: 0, pages: 0, tag, stream }, out);
@@ -200,6 +204,7 @@ impl DriveCache {
             }
             self.held.pop_front();
         }
+        // An idle drive writes back one run at a time, so that a new command waits for one run at most.
         let pressed = !self.held.is_empty() || 2 * self.dirty.len() as u64 >= u64::from(self.setup.pages);
         let at_a_time = match () {
             () if pressed => AT_A_TIME,
@@ -220,6 +225,7 @@ impl DriveCache {
 
     /// Takes the next neighbours out of the cache.
     fn next_run(&mut self) -> Option<CachedRun> {
+        // C-SCAN keeps the arm moving in one direction and starves no page.
         let first = *self.dirty.range(self.position..).next().or_else(|| self.dirty.first())?;
         let mut run = CachedRun { first, pages: 0 };
         while run.pages < RUN && self.dirty.remove(&(first + u64::from(run.pages))) {

@@ -246,6 +246,8 @@ impl<C: Controller> VirtualExecutor<C> {
         let completion = self.next_due.0;
         let next = completion.min(self.next_announced.0);
         match self.engine.next_timer() {
+            // The strict comparison puts timers last among events of the same time, as the head of this
+            // file promises.
             Some(at) if at.0 < next => Some((at.max(self.now), NextEvent::Timer)),
             _ if next == NEVER => None,
             _ if completion <= next => Some((Nanos(completion), NextEvent::Completion)),
@@ -312,10 +314,13 @@ impl<C: Controller> VirtualExecutor<C> {
         if !self.lanes[dev.index()].is_alive() {
             return;
         }
+        // The vector is reused, so that completions allocate nothing.
         let mut lost = std::mem::take(&mut self.completed);
         self.lanes[dev.index()].fail(now, &mut lost);
         self.touched |= 1 << dev.0;
         self.collects_in(dev, 0);
+        // The controller hears of the failure before its steps fail, and so counts the device as lost when
+        // they do.
         self.engine.device(now, dev, DeviceChange::Failed);
         for issue in lost.drain(..) {
             self.metadata.end(&mut self.engine, issue, false);
@@ -332,6 +337,7 @@ impl<C: Controller> VirtualExecutor<C> {
     pub fn replace(&mut self, now: Nanos, dev: Dev, device: VirtualDevice) {
         self.fail(now, dev);
         let could = self.device(dev).is_collector();
+        // The controller was told once, at the start, which devices can be told to collect.
         assert!(!could || device.is_collector(), "what takes the place of a collector is one");
         self.lanes[dev.index()].replace(device);
         self.metadata.forget(dev);
@@ -376,6 +382,8 @@ impl<C: Controller> VirtualExecutor<C> {
     /// So many parts of a device collect from now on.
     fn collects_in(&mut self, dev: Dev, parts: u32) {
         let before = std::mem::replace(&mut self.collecting[dev.index()], parts);
+        // Several parts may collect at once; only the first begin and the last end change the device's
+        // state.
         if let Some(notes) = self.notes.as_mut().filter(|_| (before > 0) != (parts > 0)) {
             notes.collections.push_back(CollectionNote { at: self.now, dev, on: parts > 0 });
         }
@@ -412,6 +420,7 @@ impl<C: Controller> VirtualExecutor<C> {
             self.completed = completed;
             return;
         }
+        // Each of these serves in order, so one next completion each is enough and no event heap is needed.
         let server = if place == lanes { &mut self.nvram } else { &mut self.processor };
         let taken = server.complete();
         self.due[place] = server.next_completion().map_or(NEVER, |at| at.0);
@@ -426,6 +435,8 @@ impl<C: Controller> VirtualExecutor<C> {
     fn carry_out(&mut self) {
         while let Some(issue) = self.engine.next_issue() {
             let step = *self.engine.step(issue);
+            // A step whose source is in the NVRAM waits for that read first; the step itself begins
+            // afterwards.
             let begins = match self.nv_reads(issue.op, &step) {
                 None => true,
                 Some(time) => self.nvram.take(self.now, time, issue, AfterTurn::CarryOut),
@@ -437,9 +448,11 @@ impl<C: Controller> VirtualExecutor<C> {
         while self.touched != 0 {
             let place = self.touched.trailing_zeros() as usize;
             self.touched &= self.touched - 1;
+            // Steps of one moment are all issued by now, so neighbours among them have been joined.
             self.lanes[place].unplug(self.now);
             self.due[place] = self.lanes[place].next_completion().map_or(NEVER, |at| at.0);
             let announced = self.lanes[place].next_announcement().map_or(NEVER, |at| at.0);
+            // Notices are rare, and a scan over all devices at each event would show in the run's time.
             if std::mem::replace(&mut self.announced[place], announced) != announced {
                 self.next_announced = least(&self.announced);
             }
@@ -454,6 +467,7 @@ impl<C: Controller> VirtualExecutor<C> {
     /// from there.
     #[inline]
     fn nv_reads(&self, op: OpId, step: &Step) -> Option<Nanos> {
+        // Slots of the row cache are ordinary memory and cost no NVRAM read.
         let is_nv = |buf: &Buf| u64::from(matches!(buf, Buf::Nv(slot) if !slot.is_in_memory()));
         let bytes = |buf: Buf, len: u32| is_nv(&buf) * u64::from(len);
         let mut part = 0;
@@ -516,6 +530,8 @@ impl<C: Controller> VirtualExecutor<C> {
             Step::FlushDev { dev } => self.take(issue, dev, DeviceOp::Flush, 0, 0),
             Step::Collect { dev, quota } => self.take(issue, dev, DeviceOp::Collect(quota), 0, 0),
             Step::NvCommit { .. } | Step::Intent { .. } if self.journal.is_some() => {
+                // Without an NVRAM its changes are durable only on the cache device, so they take that
+                // device's time.
                 let journal = self.journal.as_mut().expect("there is one");
                 let append = journal.take(&self.engine, issue);
                 self.append(append);
@@ -533,6 +549,7 @@ impl<C: Controller> VirtualExecutor<C> {
             Step::Merge { .. } | Step::Slice { .. } | Step::Encode { .. } | Step::Decode { .. } | Step::Pack { .. } => {
                 self.compute(issue, 1);
             }
+            // A copy in memory costs no time in this model.
             Step::Hold { .. } => self.compute(issue, 0),
             // The engine does these itself.
             Step::Join | Step::Ack { .. } => {}
@@ -542,6 +559,7 @@ impl<C: Controller> VirtualExecutor<C> {
     fn take(&mut self, issue: Issue, dev: Dev, op: DeviceOp, first: u64, pages: u16) {
         let lane = &mut self.lanes[dev.index()];
         if !lane.is_alive() {
+            // The step fails at once: a failed device takes no time, and the plan must not wait for it.
             lane.refuse();
             self.metadata.end(&mut self.engine, issue, false);
             self.engine.complete(self.now, issue, StepOutcome::Failed(dev));

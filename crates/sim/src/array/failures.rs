@@ -107,6 +107,7 @@ impl DeviceFailures {
     /// Sees in what state the array is now, after an event.
     #[inline]
     pub(super) fn see(&mut self, executor: &VirtualExecutor<Box<dyn ServedTier>>) {
+        // Most runs have no failure, and this is asked after every event.
         if !self.past.is_empty() {
             self.see_phase(executor);
         }

@@ -57,6 +57,8 @@ impl ArrayExperiment {
     ) -> Result<Option<Vec<Range<Row>>>, ArrayError> {
         let is_disk = matches!(self.member, DeviceSetup::Disk { .. });
         let replaces = self.injections.iter().any(|injection| injection.kind == InjectionKind::Replace);
+        // Only a disk is larger than the trace's data; other members fit it, so a rebuild fills all their
+        // rows.
         if !is_disk || !replaces || self.array.member_bytes.is_some() {
             return Ok(None);
         }
@@ -106,6 +108,7 @@ impl ArrayExperiment {
         let rounds = (blocks * per_block).div_ceil(stripe.data_pages());
         let bytes = rounds.saturating_mul(stripe.member_pages()).saturating_mul(page);
         fitted.array.member_bytes = Some(bytes);
+        // The result names the size that was chosen, so that the run can be repeated without the trace.
         fitted.replay.settings.push(("member-size".to_owned(), bytes.to_string()));
         fitted.with_ssds_that_fit()
     }

@@ -165,6 +165,7 @@ impl ArrayRun {
         let next = self.executor.next_event().filter(|(at, _)| *at <= until);
         let injected = match (injection, next) {
             (None, None) => return false,
+            // The order at equal times is fixed: completions, collections, failures, timers.
             (Some(injection), Some((at, NextEvent::Completion | NextEvent::Collection))) => injection.at < at,
             (Some(injection), Some((at, NextEvent::Timer))) => injection.at <= at,
             (Some(_), None) => true,
@@ -290,6 +291,7 @@ impl ArrayRun {
         }
         self.measuring = true;
         self.warmup_requests = self.fed;
+        // Overload during the warm-up says nothing about the measured part.
         self.exceeded_at = None;
         self.start = now;
         self.held_before = self.held;
@@ -315,6 +317,7 @@ impl ArrayRun {
             HostModel::Open => {
                 while self.event(request.time) {}
                 if self.outstanding >= self.config.max_backlog {
+                    // Requests wait with the host from here on, or memory would grow with the overload.
                     self.exceeded_at.get_or_insert(request.time);
                     self.wait_below(self.config.max_backlog);
                 }
@@ -329,6 +332,8 @@ impl ArrayRun {
                 while self.event(due) {}
                 self.wait_below(u64::from(depth));
                 let now = due.max(self.executor.now());
+                // Later arrivals shift by the same delay, so that the trace's intervals stay as they were
+                // recorded.
                 self.held += now.since(due);
                 now
             }
@@ -428,6 +433,7 @@ impl ArrayRun {
         if request.op != Op::Discard || self.config.trim == TrimMode::Honour {
             for span in spans {
                 match parts.last_mut() {
+                    // Spans that adjoin become one request again, as the host sent it.
                     Some(last) if last.page + last.pages == span.page => last.pages += span.pages,
                     _ => parts.push(*span),
                 }
@@ -455,6 +461,8 @@ impl ArrayRun {
             return self.answer(slot);
         }
         let tag = if let Some(tag) = self.free.pop() {
+            // A cache may still work for an answered request; the generation keeps its delays from the next
+            // request.
             slot.generation = self.slots[tag as usize].generation.wrapping_add(1);
             self.slots[tag as usize] = slot;
             tag
@@ -528,6 +536,7 @@ impl ArrayRun {
     /// `show` hears now and then how far a rebuild is.
     pub(super) fn finish(&mut self, stop: Option<&StopSignal>, show: &(dyn Fn(f64) + Sync)) -> ArrayOutcomes {
         let goes_on = |run: &mut Self| !is_told(stop) && run.event(Nanos(u64::MAX));
+        // `answered` holds the figures up to here; a rebuild or a drain goes on afterwards.
         while self.measured_outstanding > 0 && goes_on(self) {}
         self.hand_over();
         self.count_outstanding(self.executor.now());
@@ -562,12 +571,14 @@ impl ArrayRun {
         let (failures, degraded_time, rebuild_time) = self.failures.end(end);
         let saturated = match self.exceeded_at {
             Some(at) => Some(SaturationCause::Backlog { max_backlog: self.config.max_backlog, at: at.0 }),
+            // A closed loop cannot be saturated: it sends only when an answer has come.
             None if self.config.host.keeps_arrivals() => {
                 growing(self.series.bins()).map(|backlog| SaturationCause::Growing { backlog })
             }
             None => None,
         };
         if saturated.is_some() {
+            // Response times of an overloaded run depend on its length, so they are no result.
             self.series.forget_responses();
         }
         let devices = (0..self.executor.devices() as u8).map(Dev);

@@ -136,18 +136,21 @@ impl IntentJournal {
     }
 
     fn next(&mut self) -> Option<JournalAppend> {
+        // One write is in flight at a time, and the steps that come meanwhile share the next: group commit.
         if !self.under_way.is_empty() || self.waiting.is_empty() {
             return None;
         }
         std::mem::swap(&mut self.under_way, &mut self.waiting);
         let room = self.page_bytes - HEAD;
         let mut pages = std::mem::take(&mut self.bytes).div_ceil(room);
+        // All that still counts lies within the latest half, so the other half can be overwritten.
         if self.since + pages > self.place.pages / 2 {
             pages += self.holds().div_ceil(room);
             self.since = 0;
         }
         self.since += pages;
         self.pages = pages;
+        // A write does not wrap, so that it stays one command; the pages at the end are skipped.
         if self.at + pages > self.place.pages {
             self.at = 0;
         }
@@ -158,6 +161,7 @@ impl IntentJournal {
 
     /// Bytes of all that holds.
     fn holds(&self) -> u64 {
+        // Many open rows are shorter as a map of all rows, a bit each.
         self.held + (self.rows.len() as u64 * ROWS).min(self.place.rows.div_ceil(8))
     }
 }

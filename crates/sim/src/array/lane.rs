@@ -176,6 +176,7 @@ impl DeviceLane {
             self.waiting.push(waiting);
             self.waiting.len() as u32 - 1
         };
+        // Only the latest command can grow, as behind a plug: steps keep their order of issue.
         if let Some(last) = self.plugged.last_mut()
             && !matches!(op, DeviceOp::Flush | DeviceOp::Collect(_))
             && (last.op, last.stream) == (op, stream)
@@ -269,6 +270,8 @@ impl DeviceLane {
         self.advance(now);
         self.outstanding = 0;
         self.alive = false;
+        // The table's places are reused, so their order is not that of issue; the sort makes runs
+        // reproducible.
         let mut lost: Vec<_> = self.waiting.drain(..).filter(|waiting| waiting.order > 0).collect();
         lost.sort_unstable_by_key(|waiting| waiting.order);
         issues.extend(lost.iter().map(|waiting| waiting.issue));
@@ -283,6 +286,7 @@ impl DeviceLane {
 
     /// Another device stands here.
     pub(super) fn replace(&mut self, device: VirtualDevice) {
+        // The lane's figures span all devices that stood here.
         self.retired = self.retired.plus(&self.device.counts());
         self.heeds_streams = device.heeds_streams();
         self.device = device;

@@ -56,6 +56,7 @@ impl CollectionOverlap {
         let slice = now.since(self.start).0 / SLICE.0;
         if slice > self.slice {
             self.by_members[self.touched.len() as usize] += 1;
+            // Slices without events are counted at once, so the cost depends on events and not on time.
             self.by_members[self.active.len() as usize] += slice - self.slice - 1;
             (self.slice, self.touched) = (slice, self.active);
         }

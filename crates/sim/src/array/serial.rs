@@ -25,6 +25,7 @@ impl SerialServer {
     /// Takes a step that needs so long; whether it is done at once, since it needs no time and
     /// nothing is before it.
     pub(super) fn take(&mut self, now: Nanos, time: Nanos, issue: Issue, then: AfterTurn) -> bool {
+        // Computing is free by default, so most steps of the processor make no event.
         if time == Nanos::ZERO && self.queue.is_empty() {
             return true;
         }
