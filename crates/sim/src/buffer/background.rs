@@ -133,6 +133,7 @@ impl BackgroundPrograms {
 
     /// Takes the oldest program of all.
     pub(super) fn pop_oldest(&mut self) -> Option<QueuedProgram> {
+        // Elements are few, and this runs only when a frame or a flush needs it.
         let fronts = (0..).zip(&self.queues).filter_map(|(i, queue)| Some((queue.front()?.number, i)));
         let (_, element) = fronts.min()?;
         self.pop(Element(element))

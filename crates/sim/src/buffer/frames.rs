@@ -27,6 +27,7 @@ pub(super) struct FrameTimes {
 impl FrameTimes {
     /// So many free frames.
     pub(super) fn new(frames: u32) -> Self {
+        // A fixed seed keeps runs reproducible.
         let usable_from = HashMap::with_hasher(FixedState::with_seed(0));
         Self { ready: frames, pending: VecDeque::new(), usable_from, latest: Nanos::ZERO }
     }
@@ -44,6 +45,8 @@ impl FrameTimes {
             self.ready -= 1;
             return DoneTime::default();
         }
+        // The order is that of the decisions, not of the times: a frame is given to one page after the
+        // other.
         let (at, frames) = self.pending.front_mut().expect("a buffer inserts only into a free frame");
         let at = *at;
         *frames -= 1;
@@ -68,6 +71,7 @@ impl FrameTimes {
     pub(super) fn let_in(&mut self, now: Nanos, at: DoneTime, page: PageNo) {
         if at.at > now {
             if self.latest <= now {
+                // One comparison replaces the removal of every entry: all times have passed.
                 self.usable_from.clear();
             }
             self.latest = self.latest.max(at.at);

@@ -81,6 +81,7 @@ pub(super) trait RunJob: Send {
 
 impl<B: BufferPolicy + Send, D: BufferDevice> RunJob for BufferRun<B, D> {
     fn feed(&mut self, feed: &RequestFeed, stop: Option<&StopSignal>) {
+        // Tables grow per feed, so that no access has to check their size.
         self.buffer.grow(feed.pages);
         if let Some(borders) = &feed.borders {
             self.buffer.learn_borders(borders);
@@ -99,6 +100,7 @@ impl<B: BufferPolicy + Send, D: BufferDevice> RunJob for BufferRun<B, D> {
 
     fn finish(&mut self) -> BufferOutcomes {
         if D::TIMED {
+            // Programs in the background belong to the run: without them its wear would be too low.
             self.timing.advance(&mut self.device, Nanos(u64::MAX));
         }
         self.sample();
@@ -151,6 +153,7 @@ impl<B: BufferPolicy + Send, D: BufferDevice> RunJob for BufferRun<B, D> {
 
 impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
     pub(super) fn new(config: RunConfig, granularity: EvictionUnit, buffer: B, mut device: D) -> Self {
+        // Most policies ignore collections; only for others must the SSD remember their ends.
         let watches = buffer.watches_collection();
         if watches {
             device.watch_collections();
@@ -187,6 +190,7 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
                 self.issue(request);
                 self.fed += 1;
                 self.accounting.counters.requests += 1;
+                // Without a device a request is issued when it arrives.
                 if !D::TIMED {
                     self.timing.now = request.time;
                 }
@@ -222,6 +226,8 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
                 }
                 watch.begin(request, *origin, spans, feed.pages);
             }
+            // The watch compares counters instead of being called, so a run without it pays nothing and
+            // both give the same results.
             let before = CountedPages::until_now(&self.accounting.counters, &self.timing);
             spans_begin = self.serve(std::slice::from_ref(request), &feed.spans, spans_begin);
             let after = CountedPages::until_now(&self.accounting.counters, &self.timing);
@@ -263,6 +269,7 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
                 spans_begin = request.spans_end as usize;
             }
         }
+        // The value is of no use: the reads must only not be optimised away.
         std::hint::black_box(read);
     }
 
@@ -292,6 +299,7 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
         self.memory_accesses_before = self.buffer.memory_accesses();
         self.avoidance_before = self.buffer.gc_counters().unwrap_or_default();
         self.device.reset_counters();
+        // A closed or a bounded host has a clock of its own, which the trace's times do not follow.
         let start = match self.config.host {
             HostModel::Closed { .. } if D::TIMED => self.timing.arrived(),
             HostModel::Bounded { .. } => request.time + self.timing.held(),
@@ -336,6 +344,8 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
                 break;
             };
             self.device.end_collection(element);
+            // The policy must see the device as it was at the end of the collection, not at the present
+            // request.
             self.device.set_now(end);
             self.buffer.notify(BufferNotice::GcEnd { element }, &self.device, &mut NoVeto, &mut self.out);
             if !self.out.is_empty() {
@@ -357,6 +367,7 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
         }
         self.accounting.counters.zero_length_requests += u64::from(request.bytes == 0);
         let past_buffer = write && request.fua && self.config.flush == FlushMode::Drain;
+        // A write past the buffer takes no frame, so it needs no room.
         if self.config.admission == AdmissionOrder::Request && !past_buffer {
             self.make_room(write, spans);
         }
@@ -385,6 +396,7 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
                 let tail = request.tail_partial && s + 1 == spans.len() && page.0 + 1 == span.page + span.pages;
                 let reads_old = write && (head || tail) && self.config.subpage == SubpageWrites::Rmw;
                 if past_buffer {
+                    // The host waits for all pages, which are programmed in parallel on different elements.
                     done = done.max(self.write_past_buffer(start, page, reads_old));
                     continue;
                 }
@@ -395,6 +407,8 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
                         copied = copied.max(usable).later_by(self.config.buffer_latency);
                     }
                     AccessOutcome::Inserted => {
+                        // A miss takes the frame whose eviction was decided first, so frames never
+                        // outnumber the buffer's size.
                         let free_at = self.timing.take_frame(&mut self.device);
                         self.timing.stall += u128::from(free_at.at.since(start).0);
                         let mut usable = free_at;
@@ -436,6 +450,7 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
                 let asked = spans.iter().any(|span| (span.page..span.page + span.pages).contains(&page.0));
                 asked && self.buffer.admits(PageAccess { page, write })
             };
+            // A victim may be a page of this very request, which then needs room a second time.
             let again = gone.flat_map(|(_, pages)| pages).filter(|&&page| of_request(page)).count() as u32;
             needed = (needed + again).min(capacity);
             self.evict(EvictionPhase::Run, now);
@@ -452,6 +467,7 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
         let outcome = self.buffer.access(access, &self.device, &mut NoVeto, &mut self.out);
         self.accounting.accessed(access, outcome);
         if !self.out.is_empty() {
+            // Page-level policies evict one page at a time; this path skips the loop over groups.
             if let Some((kind, page)) = self.out.only_page()
                 && self.accounting.is_between_victims()
                 && self.watch.is_none()
@@ -485,6 +501,7 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
     /// `reads_old`: the page is written in part, so that unless it was buffered its old content is
     /// read first.
     fn write_past_buffer(&mut self, now: Nanos, page: PageNo, reads_old: bool) -> DoneTime {
+        // The policy must not keep the outdated copy, or a later eviction would overwrite the newer page.
         self.buffer.notify(BufferNotice::Trim { page }, &self.device, &mut NoVeto, &mut self.out);
         let was_buffered = !self.out.is_empty();
         self.evict(EvictionPhase::Trim, now);
@@ -525,6 +542,7 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
                         &mut self.out,
                     );
                     self.evict(EvictionPhase::Trim, now);
+                    // A waiting program would bring the discarded page back after the trim.
                     self.timing.settle(&mut self.device, PageNo(page));
                     self.device.trim(PageNo(page));
                 }
@@ -541,6 +559,7 @@ impl<B: BufferPolicy, D: BufferDevice> BufferRun<B, D> {
         let DoneTime { at: done, gc } = done;
         let (arrived, backlog) = self.timing.complete(done);
         let response = done.since(arrived);
+        // Arrival and response share a bin, so that a bin's mean is over the requests that arrived in it.
         let bin = self.over_time.at(arrived);
         bin.arrival(backlog);
         if request.bytes > 0 && matches!(request.op, Op::Read | Op::Write) {

@@ -103,6 +103,8 @@ impl RunTiming {
         self.stall = 0;
         self.read = Default::default();
         self.write = Default::default();
+        // A warm-up request may end later than the first measured one; it must not lengthen the measured
+        // time.
         self.last_completion = start;
         self.backlog.restart();
         self.free_block_samples = 0;
@@ -152,6 +154,8 @@ impl RunTiming {
     /// is, so that a short run has a figure too.
     #[inline]
     pub(super) fn sample_free_blocks<D: BufferDevice>(&mut self, device: &D, request: u64) {
+        // Summing the free blocks of all elements at each request would be costly; samples give the same
+        // mean.
         if request % FREE_BLOCK_SAMPLING == 1
             && let Some(ssd) = device.ssd()
         {
@@ -201,6 +205,7 @@ impl RunTiming {
                     let mut last = begin;
                     let mut padding = pads.iter().peekable();
                     for (page, channel) in pages.iter() {
+                        // Pages and padding are programmed in ascending order, as a block is written whole.
                         while let Some((pad, channel)) = padding.next_if(|(pad, _)| *pad < page) {
                             last = last.max(self.program(device, begin.at, pad, channel));
                         }
@@ -212,6 +217,8 @@ impl RunTiming {
                         let mut done = self.program(device, issued.at, page, channel);
                         done.gc |= issued.gc;
                         last = last.max(done);
+                        // A page-level policy frees each frame with its own program; a block leaves as a
+                        // whole.
                         if frees && group.wait == FrameWait::Any {
                             self.frames.give_back(now, done, 1);
                         }
@@ -278,6 +285,7 @@ impl RunTiming {
             HostModel::Closed { .. } => None,
         };
         let replay_delay = matches!(host, HostModel::Bounded { .. }).then(|| self.held().since(self.held_before));
+        // Response times of an overloaded run depend on its length, so they are no result.
         let response = if saturated.is_some() { ResponseResult::default() } else { response(&self.read, &self.write) };
         TimedOutcomes {
             stall: self.stall,
@@ -317,6 +325,7 @@ impl RunTiming {
     #[inline]
     pub(super) fn read<D: BufferDevice>(&mut self, device: &mut D, at: Nanos, page: PageNo) -> DoneTime {
         if !self.background.is_empty() && self.background.holds(page) {
+            // The newest content is in the frame; flash still has the old one.
             return DoneTime::undelayed(at);
         }
         let done = device.read(at, page);
@@ -329,6 +338,7 @@ impl RunTiming {
         if !self.background.is_empty() {
             // An older version goes first.
             self.settle(device, page);
+            // Programs due before this one begin first, in the order of time.
             if at > self.now {
                 self.advance_element(device, device.target(page, channel), at);
             }
@@ -374,6 +384,7 @@ impl RunTiming {
         let number = self.background.begin(group.wait, !frees);
         let mut padding = pads.iter().peekable();
         let mut push = |background: &mut BackgroundPrograms, (page, channel): (PageNo, Option<u16>), ready, pad| {
+            // The channel is fixed now, since the program waits in that element's queue.
             let channel = channel.or_else(|| device.turn());
             background.push(number, device.target(page, channel), page, channel, ready, pad);
         };
@@ -401,6 +412,8 @@ impl RunTiming {
     fn advance_element<D: BufferDevice>(&mut self, device: &mut D, element: Element, until: Nanos) {
         while let Some(ready) = self.background.ready(element) {
             let start = ready.max(device.busy_until(element));
+            // A program that could begin only later leaves the element to the operation that somebody waits
+            // for.
             if start >= until {
                 break;
             }

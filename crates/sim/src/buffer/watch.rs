@@ -48,6 +48,7 @@ impl CountedPages {
 
     /// The response time of the one request that was answered since `before`, if it was.
     fn response_since(&self, before: &Self) -> Option<Nanos> {
+        // One request lies between the two moments, so the difference of sums is its response time.
         let time = self.answered.time - before.answered.time;
         (self.answered.count > before.answered.count).then(|| Nanos(time.min(u128::from(u64::MAX)) as u64))
     }
@@ -111,6 +112,7 @@ impl RunWatch {
         for span in spans {
             let range = span.page as usize..(span.page + span.pages) as usize;
             for writer in &mut self.writers[range] {
+                // A later eviction of the page is charged to the volume that made it dirty.
                 if request.op == Op::Write || *writer == NOBODY {
                     *writer = self.present.0;
                 }
@@ -166,6 +168,7 @@ impl RunWatch {
 
     /// Notes whose pages leave.
     pub(super) fn evicted(&mut self, phase: EvictionPhase, out: &Evictions) {
+        // A trim writes nothing, so it has no cost to charge.
         let Some(volumes) = self.volumes.as_mut().filter(|_| phase != EvictionPhase::Trim) else { return };
         let writers = PageWriters { of: &self.writers, present: self.present };
         let mut pads: &[PageNo] = &[];
@@ -219,6 +222,7 @@ fn fill_up(
 ) {
     let same = |a: &PageNo, b: &PageNo| a.0 / pages_per_block == b.0 / pages_per_block;
     for filling in pads.chunk_by(same) {
+        // Padding is caused by whoever wrote into the block; a block that several wrote has one payer.
         let first = written.iter().find(|page| same(page, &filling[0])).or(written.first());
         if let Some(&page) = first {
             volumes.of(writers.writer(page)).pad_pages += filling.len() as u64;
