@@ -35,6 +35,7 @@ impl BlockSets {
     /// Is true if the set has no numbers.
     #[inline]
     pub(super) fn is_empty(&self, set: usize) -> bool {
+        // The last word summarises the whole set.
         self.words[(set + 1) * self.words_per_set - 1] == 0
     }
 
@@ -47,6 +48,7 @@ impl BlockSets {
             let word = &mut words[start + at / 64];
             let was = *word;
             *word = was | 1 << (at % 64);
+            // The summaries above already know that this word is not empty.
             if was != 0 {
                 break;
             }
@@ -62,6 +64,7 @@ impl BlockSets {
         for start in &self.level_starts[..self.levels] {
             let word = &mut words[start + at / 64];
             *word &= !(1 << (at % 64));
+            // The summaries above change only when a word becomes empty.
             if *word != 0 {
                 break;
             }

@@ -161,6 +161,7 @@ impl ElementClock {
         }
         if self.collections.len() < COLLECTIONS_AHEAD {
             self.collections.push_back((start, end));
+        // Memory stays bounded for an overloaded element, whose response times mean nothing anyway.
         } else if let Some(last) = self.collections.back_mut() {
             last.1 = end;
         }

@@ -58,6 +58,7 @@ impl ElementState {
     /// Maps the entries that `entries` yields in ascending order, each pool's share of what the
     /// element exports into that pool, which leaves the reserved blocks free.
     pub(super) fn fill(&mut self, shape: &SsdShape, map: &mut [u32], mut entries: impl ExactSizeIterator<Item = u32>) {
+        // Planes are filled alike, so that each keeps its share of the reserve.
         let per_pool = shape.element_pages.div_ceil(shape.pools);
         let (mut at, end) = (0, entries.len() as u32);
         while at < end {
@@ -124,6 +125,7 @@ impl ElementState {
     #[inline(always)]
     fn pool_for_write(&mut self) -> Option<usize> {
         let pools = self.pools.len() as u32;
+        // Without copy-back an element is one pool, and this is asked for every page.
         if pools == 1 {
             return Some(0);
         }
@@ -156,10 +158,14 @@ impl ElementState {
     #[inline]
     pub(super) fn read(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, ppn: u32) -> Nanos {
         if ppn == UNMAPPED {
+            // A page that was never written has no flash page to read; the count shows how often that
+            // happens.
             self.clock.counters.unmapped_reads += 1;
             return now;
         }
         let (pool, _, _) = self.locate(ppn - self.base);
+        // Collection comes before the operation that finds too few free blocks, even a read: operations
+        // keep their order.
         self.collect_if_due(shape, map, now, pool);
         self.clock.counters.flash_reads += 1;
         self.occupy(pool, now, self.cost.read)
@@ -332,6 +338,7 @@ impl ElementState {
         if blocks == 0 {
             return;
         }
+        // A collection occupies all lanes until the slowest is done.
         let start = self.clock.occupy_all(now, time);
         self.clock.counters.gc_invocations += 1;
         self.clock.counters.gc_time += time;
@@ -358,6 +365,7 @@ impl ElementState {
                 map[entry as usize] = self.base + ppn;
                 self.holds[ppn as usize] = entry;
             }
+            // A copy inside a plane saves the transfer over the pins.
             let inside = c.copy_back || plane_of(run.block) == plane_of(victim);
             let copy = if inside { cost.copy_inside } else { cost.copy_across };
             time += Nanos(copy.0 * u64::from(run.pages));

@@ -51,6 +51,7 @@ impl PageMap {
     pub(super) fn empty(shape: SsdShape) -> Self {
         let c = &shape.config;
         let in_channels = c.allocation == PageAllocation::Channels;
+        // Static striping lets each element use a range of the map, so the element need not be stored.
         let pages = if in_channels { shape.host_pages } else { c.elements * shape.element_pages };
         Self {
             elements: (0..c.elements).map(|number| ElementState::empty(&shape, number)).collect(),
@@ -87,6 +88,7 @@ impl PageMap {
     /// Times, counters, turns and wear begin anew; what the flash holds stays.
     pub(super) fn begin_run(&mut self) {
         for element in &mut self.elements {
+            // Ageing must leave no trace in times and wear, which belong to the measured run.
             element.begin_run();
         }
         self.channels.next = 0;
@@ -150,6 +152,7 @@ impl PageMap {
         let element = &mut self.elements[element];
         let pool = element.make_room(&self.shape, &mut self.map, now);
         let old = self.map[entry as usize];
+        // The map was read after `make_room`, whose collection may have moved the page.
         if old != UNMAPPED {
             element.invalidate(old);
         }
@@ -165,6 +168,7 @@ impl PageMap {
         };
         let loses = held_by(self).map(|(element, _)| element);
         let count = self.elements.len();
+        // A channel full of valid pages could never be collected, so the page goes to the next one.
         let room = |at: &usize| self.channels.valid[*at] - u32::from(loses == Some(*at)) < self.shape.channel_pages;
         let at =
             (0..count).map(|i| (channel as usize + i) % count).find(room).expect("the reserve leaves room somewhere");

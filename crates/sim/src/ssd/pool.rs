@@ -132,6 +132,7 @@ impl BlockPool {
 
     #[cold]
     fn take_free_block(&mut self) {
+        // Next fit spreads erases over all blocks, unlike a search from the first one.
         self.active = self.free.next_from(FREE, self.alloc_from).expect("a pool is collected before it is full");
         self.free.remove(FREE, self.active);
         self.free_blocks -= 1;
@@ -167,6 +168,7 @@ impl BlockPool {
         *word &= !(1 << (page % 64));
         let own = &mut self.blocks[block as usize];
         own.valid -= 1;
+        // Only sealed blocks are candidates; the active one would change its set with every program.
         if own.sealed {
             let valid = own.valid as usize;
             self.by_valid.remove(valid + 1, block);
@@ -179,6 +181,7 @@ impl BlockPool {
     /// number, out of the candidates; `None` if even that one is fully valid, so that collecting it
     /// would gain nothing.
     pub(super) fn take_victim(&mut self) -> Option<u32> {
+        // The bound saves a search over the empty sets below it.
         while self.by_valid.is_empty(self.fewest_valid) {
             if self.fewest_valid + 1 >= self.data_pages as usize {
                 return None;
@@ -206,6 +209,7 @@ impl BlockPool {
         let at = block as usize * self.words_per_block;
         let words = &self.valid[at..at + self.words_per_block];
         let mut word = (page / 64) as usize;
+        // A word of 64 pages is skipped at once: victims have few valid pages.
         let mut left = *words.get(word)? & (u64::MAX << (page % 64));
         while left == 0 {
             word += 1;

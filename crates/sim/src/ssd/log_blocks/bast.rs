@@ -21,6 +21,7 @@ impl LogBlocks {
                 self.reclaim_own(now, log);
                 return None;
             }
+            // The queue is ordered by the last write: BAST reclaims the log block written least recently.
             self.queues.move_to_back(self.flash.element_of(log), log);
             return Some(FlashPlace::given(self.append(log, offset)));
         }

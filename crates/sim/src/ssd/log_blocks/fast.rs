@@ -28,6 +28,7 @@ impl LogBlocks {
     pub(super) fn place_in_fast(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<FlashPlace> {
         let own = self.own_log[block as usize];
         if own != NONE {
+            // Only the next page in sequence keeps the log block fit for a switch.
             if self.logs[own as usize].written == offset {
                 return Some(FlashPlace::given(self.append(own, offset)));
             }
@@ -70,6 +71,7 @@ impl LogBlocks {
                 && (self.queues.len(element) == most || !has_room)
             {
                 self.reclaim_random(now, oldest);
+                // The merges may have changed where this page belongs, so its place is looked for again.
                 return None;
             }
             if has_room {
@@ -87,6 +89,7 @@ impl LogBlocks {
         self.queues.remove(element, victim);
         for place in 0..self.shape.pages_per_block {
             let page = self.flash.page(victim, place);
+            // Each merge empties further pages of the victim, so a page is tested when its turn comes.
             let Some(logical) = self.flash.held(page).filter(|&held| self.map[held as usize] == page) else { continue };
             let block = self.by_pages_per_block.divide(logical).0;
             let own = self.own_log[block as usize];

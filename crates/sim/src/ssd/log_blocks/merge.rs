@@ -59,6 +59,7 @@ impl LogBlocks {
         let element = self.flash.element_of(log);
         let LogBlock { owner, in_order, .. } = self.logs[log as usize];
         self.let_go(log);
+        // Nothing valid is left to copy.
         if !self.flash.pages(log).any(|(page, held)| self.map[held as usize] == page) {
             self.erase(log);
         } else if in_order {
@@ -92,6 +93,7 @@ impl LogBlocks {
             counters.partial_merges += 1;
         }
         self.copy_from(owner, written, log);
+        // The log block itself becomes the data block, so a switch copies nothing.
         let old = std::mem::replace(&mut self.data[owner as usize], log);
         self.erase(old);
     }
@@ -126,6 +128,8 @@ impl LogBlocks {
                 if element == to_element {
                     across += 1;
                 } else {
+                    // A copy between elements is a read here and a program there; neither knows the other's
+                    // pages.
                     self.work.of(element).reads += 1;
                     received += 1;
                 }
@@ -159,6 +163,8 @@ impl LogBlocks {
         let mut all_read = now;
         for &element in &self.work.touched {
             let (share, clock) = (&mut self.work.shares[element as usize], &mut self.clocks[element as usize]);
+            // All reads for others are charged before any program, since an element programs what others
+            // have read.
             share.start = clock.busy_until().max(now);
             if share.reads > 0 {
                 all_read = all_read.max(clock.occupy(0, now, reading(share)));
@@ -166,6 +172,7 @@ impl LogBlocks {
         }
         for element in self.work.touched.drain(..) {
             let share = std::mem::take(&mut self.work.shares[element as usize]);
+            // The reclaimed block counts once, where it was.
             let blocks = u32::from(element == at);
             let clock = &mut self.clocks[element as usize];
             let end = clock.occupy(0, if share.receives { all_read } else { now }, share.time);

@@ -261,6 +261,7 @@ impl LogBlocks {
     #[inline]
     fn append(&mut self, log: u32, offset: u32) -> u32 {
         let own = &mut self.logs[log as usize];
+        // One page out of order prevents the switch for good: flash pages cannot be rewritten.
         own.in_order &= own.written == offset;
         let place = own.written;
         own.written += 1;
@@ -294,6 +295,7 @@ impl LogBlocks {
 
     /// Forgets a page's data; takes no time.
     pub(super) fn trim(&mut self, page: PageNo) {
+        // A page is valid if the map points to it, so a trim is one store.
         self.map[page.index()] = UNMAPPED;
     }
 
