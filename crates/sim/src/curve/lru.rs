@@ -39,6 +39,7 @@ impl PageVisitor for LruStack {
         if write {
             self.written.add(page);
         }
+        // A buffer larger than the stack distance hits, so one distance counts for all sizes.
         let above = self.recency.touch(page as usize);
         if !self.measuring {
             return;
@@ -47,6 +48,7 @@ impl PageVisitor for LruStack {
         if let Some(above) = above {
             let at = above as usize;
             if at >= self.first_hits.len() {
+                // The list is as long as the largest distance, not as the largest size asked for.
                 self.first_hits.resize(at + 1, AccessCounts::default());
             }
             self.first_hits[at].count(write);
@@ -56,6 +58,7 @@ impl PageVisitor for LruStack {
     fn write_past(&mut self, page: u32) {
         self.touched.add(page);
         self.written.add(page);
+        // A write past the buffer removes the page, as in a run.
         self.recency.forget(page as usize);
         if self.measuring {
             self.accesses.count(true);

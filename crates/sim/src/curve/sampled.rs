@@ -315,6 +315,7 @@ pub fn sampled(
         let samples = weak.and_then(|(strength, _)| Some((unit, at(strength)?)));
         let (count, pages) = weak.map_or((1, pages), |(_, miniature)| (SAMPLES + 1, miniature));
         let mut miniatures = Vec::new();
+        // Eight small samples tell how far samples differ; the union of them all gives the estimate.
         for sample in 0..count {
             let pages = if sample == TOGETHER { SAMPLES as u64 * pages } else { pages };
             let config = BufferConfig {
@@ -329,6 +330,7 @@ pub fn sampled(
         }
         measured.push(MeasuredSize { policy, size, pages, samples, miniatures });
     }
+    // Small buffers see all pages: a sample of a few pages would tell nothing.
     let all = measured.iter().any(|measured| measured.samples.is_none()).then(Vec::new);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(resources.threads).build();
     let pool = pool.map_err(|error| ExperimentError::Threads(error.to_string()))?;
@@ -372,13 +374,17 @@ impl CurveSampler {
         };
         let share = 1.0 / (1_u64 << strength) as f64;
         let hits: Vec<u64> = hits.collect();
+        // LRU over the same sample is the control variate: what the sample does to both cancels.
         let more = |sample: usize, pages: u64| hits[sample] as f64 - controls[sample].hits(pages) as f64;
         // Each sample stands for this many times as many pages.
         let times = SAMPLES as f64 / share;
         let each: Vec<f64> = (0..SAMPLES).map(|sample| more(sample, measured.pages) * times).collect();
         let each = MeanEstimate::of(&each);
         let together = more(TOGETHER, SAMPLES as u64 * measured.pages) / share;
+        // The small miniatures and the large one differ by the error of size, which the large one has at
+        // most half of.
         let by_size = (together - each.mean).abs();
+        // The rule of three bounds the effect of pages that no sample holds.
         let half_width = (each.half_width + by_size).max(UNSEEN * accesses as f64 / units.max(1) as f64);
         SampledPoint {
             pages,

@@ -250,6 +250,7 @@ impl SimulatedDisk {
         let queued = self.mechanics.queued(command, now);
         if self.serving.is_none() {
             self.start(now, queued);
+        // The scheduler chooses among the commands in the drive alone, as a real drive does.
         } else if self.window.len() + 1 < self.depth {
             self.window.push(queued);
         } else {

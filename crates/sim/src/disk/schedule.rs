@@ -56,6 +56,7 @@ impl DiskScheduler {
             return 0;
         }
         let needs_no_arm = |(place, queued): &(usize, &WaitingCommand)| match queued.command.op {
+            // A flush must not overtake the commands before it.
             DiskOp::Flush => *place == 0,
             DiskOp::Discard => true,
             DiskOp::Read | DiskOp::Write => false,
@@ -70,6 +71,7 @@ impl DiskScheduler {
             Self::CLook => least(queue, |queued| queued.command.lbn.wrapping_sub(arm.sweep)),
             Self::Sstf => least(queue, |queued| queued.cylinder.abs_diff(arm.cylinder)),
             Self::Sptf => {
+                // The platters turn during the overhead as well.
                 let phase = mechanics.phase(now + mechanics.overhead());
                 least(queue, |queued| mechanics.positioning(arm, phase, queued))
             }

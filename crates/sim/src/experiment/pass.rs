@@ -94,9 +94,13 @@ pub(super) fn run<J: ConsumeFeeds>(
     (reading, stop): (&TraceReading<'_>, Option<&StopSignal>),
     progress: &mut dyn FnMut(Option<f64>, u64),
 ) -> Result<PassEnd, ExperimentError> {
+    // One run works best on feeds that stay in the cache; several runs each have tables of their own to
+    // fetch.
     let per_feed = if jobs.len() == 1 { REQUESTS_PER_ONLY_FEED } else { J::REQUESTS_PER_FEED };
     let (trace, left) = (reading.trace, reading.limit.unwrap_or(u64::MAX));
     let reader = ReaderThread { trace, input, feeder, per_feed, left, batch: Vec::new(), taken: 0 };
+    // Bounded channels bound the memory, and the feeds circulate, so that none is allocated during the
+    // pass.
     let (full_sender, full) = sync_channel(FEEDS_AHEAD);
     let (empty_sender, empty) = sync_channel(FEEDS_AHEAD + 1);
     for _ in 0..=FEEDS_AHEAD {
@@ -114,6 +118,7 @@ pub(super) fn run<J: ConsumeFeeds>(
             if is_told(stop) {
                 return Err(ExperimentError::Stopped);
             }
+            // A single run stays on this thread: handing each feed to a pool would only add waits.
             if let [only] = jobs {
                 only.feed(&feed, stop);
             } else {
@@ -165,11 +170,13 @@ impl ReaderThread<'_> {
             // Only a consumer that has given up hangs up.
             let Ok(mut feed) = empty.recv() else { break };
             feed.clear();
+            // Large requests have many spans, so the number of requests alone would not bound a feed.
             let most_spans = SPANS_PER_REQUEST * self.per_feed;
             while feed.requests.len() < self.per_feed && feed.spans.len() < most_spans {
                 if self.taken == self.batch.len() {
                     self.input.source.next_batch(&mut self.batch)?;
                     self.taken = 0;
+                    // A volume is named no later than its first request, so the names are known in time.
                     self.feeder.learn_volumes(self.input.source.volume_names());
                 }
                 let left = usize::try_from(self.left).unwrap_or(usize::MAX).min(self.per_feed - feed.requests.len());

@@ -73,6 +73,7 @@ pub(crate) fn carry_out<R: ExperimentRuns>(
         .build()
         .map_err(|error| ExperimentError::Threads(error.to_string()))?;
     let (reading, stop) = (runs.replay().reading(), resources.stop);
+    // One run at least must go, or the loop would not end.
     let room = resources.memory_bytes / runs.memory_per_run().max(1);
     let wanted: Vec<usize> = (0..combinations.len()).filter(|&run| sweep.wants(run)).collect();
     let (mut left, mut simulated, mut read) = (&wanted[..], 0, 0);
@@ -81,6 +82,7 @@ pub(crate) fn carry_out<R: ExperimentRuns>(
         let (group, later) = left.split_at(per_pass);
         let ended = wanted.len() - left.len();
         if ended == 0 {
+            // A run that cannot begin must be refused now, not hours later after other passes.
             for &run in later {
                 runs.check(&combinations[run])?;
             }
@@ -119,6 +121,7 @@ pub(crate) fn carry_out<R: ExperimentRuns>(
             done.store(WHOLE, Ordering::Relaxed);
             outcomes
         };
+        // The results keep the order of the runs, whatever the threads do.
         let outcomes: Vec<_> =
             pool.install(|| planned.par_iter_mut().zip(&rebuilt).with_max_len(1).map(finish).collect());
         if is_told(stop) {

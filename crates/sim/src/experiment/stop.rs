@@ -22,6 +22,7 @@ impl StopSignal {
     /// Is true once somebody asked for the stop.
     #[inline]
     pub fn is_now(&self) -> bool {
+        // No data depends on the flag, so its order relative to other memory does not matter.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -30,6 +31,7 @@ impl StopSignal {
         let stop = self.clone();
         Box::new(ThroughSource::new(inner, move |inner, out| {
             if stop.is_now() {
+                // The reader must not take old requests for new ones.
                 out.clear();
                 let what = "is not read any further: the call was stopped";
                 return Err(TraceError::new(Path::new("trace"), FilePlace::File, what));

@@ -50,6 +50,7 @@ impl BlockDirectory {
     #[inline]
     pub fn number(&mut self, address: u64) -> u32 {
         let key = address / CHUNK_BLOCKS as u64;
+        // Requests come in runs, so the chunk of the latest block often serves the next.
         if key != self.last.0 {
             let known = self.low_chunks.get(key as usize).copied().filter(|&chunk| chunk != UNTOUCHED);
             self.last = (key, known.unwrap_or_else(|| self.find_or_add_chunk(key)));
@@ -61,6 +62,7 @@ impl BlockDirectory {
         let number = self.blocks;
         *slot = number;
         self.blocks += 1;
+        // Numbers by first touch say nothing of addresses, so neighbours are noted here, once per block.
         if self.borders.is_some() {
             self.note_borders(address, number);
         }
@@ -71,6 +73,7 @@ impl BlockDirectory {
 impl BlockDirectory {
     /// Returns the address after the highest that has a number.
     pub(super) fn end(&self) -> u64 {
+        // Keys of the map lie above those of the table, so the table counts only if the map is empty.
         let in_map = self.chunk_of.iter().map(|(&key, &chunk)| (key, chunk)).max();
         let in_table = || self.low_chunks.iter().rposition(|chunk| *chunk != UNTOUCHED);
         let last = in_map.or_else(|| in_table().map(|key| (key as u64, self.low_chunks[key])));
@@ -110,6 +113,7 @@ impl BlockDirectory {
         } else {
             self.chunk_of.iter().map(|(&key, &chunk)| (key, chunk)).filter(|(key, _)| keys.contains(key)).collect()
         };
+        // The hash order must not show in results.
         in_map.sort_unstable();
         in_table.chain(in_map).flat_map(move |(key, chunk)| {
             let numbers = (key * per_chunk..).zip(self.chunks[chunk as usize]);
@@ -123,6 +127,8 @@ impl BlockDirectory {
         let fresh = self.chunks.len() as u32;
         let chunk = if key < TABLE_CHUNKS {
             if self.low_chunks.len() <= key as usize {
+                // A table serves low addresses, where most traces lie; a map keeps sparse high ones from
+                // costing memory.
                 self.low_chunks.resize(key as usize + 1, UNTOUCHED);
             }
             self.low_chunks[key as usize] = fresh;

@@ -253,6 +253,8 @@ impl FeedBuilder {
                 break;
             }
             let most = (requests.len() - taken).min(enough_spans - feed.spans.len());
+            // Runs of single-page requests skip all that other requests need; the loop below takes the rest
+            // one by one.
             let plain = self.append_plain(&requests[taken..taken + most], feed);
             if plain > 0 {
                 taken += plain;
@@ -278,12 +280,16 @@ impl FeedBuilder {
             let time = if self.speed.times == self.speed.per {
                 request.time
             } else {
+                // Integers keep the times alike on every machine.
                 let scaled = u128::from(request.time.0) * u128::from(self.speed.per) / u128::from(self.speed.times);
                 Nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
             };
+            // Later times could overflow when response times are added to them.
             if time >= END_OF_TIME {
                 return Err((self.counts.read, SpaceError::Time { time: request.time }));
             }
+            // Out-of-order requests keep their place in the trace and arrive with the latest one: time
+            // never runs back.
             if time < self.latest {
                 self.reversed(self.latest.since(time), time < self.previous);
             }
@@ -295,6 +301,7 @@ impl FeedBuilder {
                     (split, self.space.place(volume, split, &mut feed.spans))
                 }
                 Op::Discard => {
+                    // A page that a discard covers in part still holds data that counts.
                     let split = geometry.split(request.offset, request.len).whole();
                     (split, self.space.place_discard(volume, split, &mut feed.spans).map(|()| true))
                 }
@@ -361,6 +368,7 @@ impl FeedBuilder {
             return 0;
         }
         let geometry = self.space.geometry();
+        // One bound replaces the test of each address: below it a page has a place whatever the order.
         let below = self.space.surely_placed(requests.len());
         let first_span = feed.spans.len();
         for request in requests {

@@ -26,6 +26,7 @@ impl QueuePlaces {
     /// Returns the time at which the next command gets a place: now, or when the first taken place becomes
     /// free. Time does not go back between calls.
     pub(crate) fn next(&mut self, now: Nanos) -> Nanos {
+        // Completions are known when commands are issued, so a heap of end times is the whole queue.
         if self.taken.len() < self.most { now } else { self.taken.pop().map_or(now, |Reverse(free)| free.max(now)) }
     }
 
@@ -69,6 +70,7 @@ impl HostQueue {
     pub(crate) fn new(host: HostModel, depth: Option<u32>) -> Option<Self> {
         let device = depth.map(QueuePlaces::new);
         let host = match host {
+            // The common case has no queue at all and pays one test per request.
             HostModel::Open if device.is_none() => return None,
             HostModel::Open => HostBound::None,
             HostModel::Closed { depth } => HostBound::Closed(QueuePlaces::new(depth)),
@@ -94,6 +96,7 @@ impl HostQueue {
     pub(crate) fn issue(&mut self, time: Nanos) -> Nanos {
         self.arrived = match &mut self.host {
             HostBound::None => time,
+            // A closed loop ignores the trace's times: the next request comes when a place is free.
             HostBound::Closed(places) => places.next(self.arrived),
             HostBound::Bounded { places, held } => {
                 let due = time + *held;
@@ -103,6 +106,7 @@ impl HostQueue {
                 arrived
             }
         };
+        // The response time begins at the arrival, so that the wait for the device counts.
         self.device.as_mut().map_or(self.arrived, |places| places.next(self.arrived))
     }
 

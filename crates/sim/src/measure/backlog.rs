@@ -51,6 +51,7 @@ impl RequestBacklog {
     /// more is kept, and the answer is the limit.
     #[inline]
     pub fn arrive(&mut self, now: Nanos, done: Nanos) -> u64 {
+        // After the verdict nothing is counted any more, so an overloaded run stays cheap.
         if self.exceeded_at.is_some() {
             return self.max as u64;
         }
@@ -60,6 +61,7 @@ impl RequestBacklog {
         let outstanding = self.completions.len();
         if outstanding >= self.max {
             self.exceeded_at = Some(now);
+            // The heap may be large here; its memory is given back.
             self.completions = BinaryHeap::new();
         } else if done > now {
             self.completions.push(Reverse(done));
@@ -86,9 +88,11 @@ pub(crate) fn growing(bins: &[SeriesBin]) -> Option<[u64; 4]> {
     let half = &bins[bins.len() / 2..];
     let quarter = |i: usize| {
         let part = &half[half.len() * i / 4..half.len() * (i + 1) / 4];
+        // The minimum ignores bursts: a device that keeps up empties its queue between them.
         part.iter().filter(|bin| bin.requests > 0).map(|bin| bin.backlog_min).min()
     };
     let least = [quarter(0)?, quarter(1)?, quarter(2)?, quarter(3)?];
+    // Four rising quarters are needed, since a long burst alone lifts two.
     let rises = least.windows(2).all(|pair| pair[0] < pair[1]);
     (rises && least[3] >= least[0] + LEAST_RISE).then_some(least)
 }

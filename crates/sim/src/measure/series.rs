@@ -130,6 +130,7 @@ impl<B: BinContent> TimeSeries<B> {
     pub fn at(&mut self, time: Nanos) -> &mut B {
         let mut index = (time.since(self.start).0 >> self.width_log2) as usize;
         if index >= self.bins.len() {
+            // Merging neighbours keeps the memory constant for traces of any length, and no sum is lost.
             while index >= BINS {
                 self.halve();
                 index /= 2;
@@ -146,6 +147,7 @@ impl<B: BinContent> TimeSeries<B> {
     #[inline(never)]
     fn halve(&mut self) {
         self.width_log2 += 1;
+        // Widths are powers of two, so the bin of a time is a shift.
         let merged = self.bins.len().div_ceil(2);
         for i in 0..merged {
             let mut bin = self.bins[2 * i].clone();
