@@ -51,6 +51,7 @@ impl BestCollector {
     ) {
         let run = ReportRun::of_cells(cells, is_array);
         let judge = RunJudge::new(&run, self.objective);
+        // Runs with different objectives have no common order.
         let at = self.of_traces.iter().position(|of| of.trace == trace && of.judge == judge);
         let at = at.unwrap_or_else(|| {
             self.of_traces.push(OfTrace { trace: trace.to_owned(), judge, best: Vec::new() });

@@ -40,6 +40,7 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, SweepError> {
         }
     }
     found.retain(|path| path.exists());
+    // The order of a directory is the file system's, and plans must be reproducible.
     found.sort();
     if found.is_empty() { Err(SweepError::file(pattern, "there is no such file")) } else { Ok(found) }
 }
@@ -54,6 +55,7 @@ fn matching(folder: &Path, pattern: &[u8]) -> Result<Vec<PathBuf>, SweepError> {
     let entries = std::fs::read_dir(read);
     let entries = entries.map_err(|error| SweepError::file(read, format_args!("cannot be read: {error}")))?;
     let names = entries.flatten().map(|entry| entry.file_name());
+    // Hidden files are meant only by patterns that begin with a dot, as in shells.
     let meant = |name: &[u8]| matches(pattern, name) && (pattern.starts_with(b".") || !name.starts_with(b"."));
     Ok(names.filter(|name| meant(name.as_encoded_bytes())).map(|name| folder.join(name)).collect())
 }

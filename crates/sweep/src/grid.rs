@@ -32,6 +32,7 @@ impl KeyGrid {
     /// # Errors
     /// If there are too many.
     pub(crate) fn new(axes: Vec<GridAxis>) -> Result<Self, String> {
+        // Values of these keys share one pass over the trace, so they are lists within a point.
         let (shared, axes): (Vec<_>, Vec<_>) = axes.into_iter().partition(|axis| SHARED.contains(&axis.key));
         let count = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.values.len()));
         if count.is_none_or(|count| count > MOST) {

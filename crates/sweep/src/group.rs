@@ -108,6 +108,7 @@ impl SweepGroup {
     /// A name that no group of other runs has.
     pub fn name(&self) -> String {
         let mut key = ResultKey::of(&Sha256Hash::default());
+        // The name follows from the runs alone, so that a scheduler knows a group that it has done.
         self.members.iter().flat_map(|member| &member.runs).for_each(|run| key.part(&run.key));
         kept::hex(&key.hash()[..16])
     }
@@ -127,6 +128,7 @@ impl SweepGroup {
     /// # Errors
     /// If it is for another program or another trace.
     pub(crate) fn checked(&self, file: Option<&Path>) -> Result<Option<PathBuf>, SweepError> {
+        // Rows of two programs may differ for no reason that a sweep shows, so they are kept apart.
         if self.program != program() {
             let what = format!(
                 "these runs were planned by a destage of other sources ({:.12}) than this one's ({:.12}), and rows of both do not go \
@@ -139,6 +141,7 @@ impl SweepGroup {
         let Some(trace) = &self.trace else { return Ok(None) };
         let file = file.map_or_else(|| path_text::path(&trace.place), Path::to_owned);
         let found = traces::contents(&destage_trace::files(&file))?;
+        // A file that has changed since would give rows under keys of the old content.
         if found != trace.files {
             return Err(SweepError::file(&file, "holds something else than when the sweep was planned"));
         }
@@ -205,17 +208,21 @@ impl GroupMember {
         let settings = settings(self, file)?;
         let prepared = PreparedExperiment::new(&settings, self.of, &self.trace)?;
         let keys = prepared.keys();
+        // The keys are computed anew here: a difference means that this program reads the settings
+        // otherwise.
         if let Some(run) = self.runs.iter().find(|run| keys.get(run.number) != Some(&run.key)) {
             let what = format!("{} over {} is another run here than where it was planned", run.name, self.trace);
             return Err(SweepError::new(what));
         }
         let all = MEMORY.get(&settings)?;
+        // Lanes are parallel already, so each group has one thread.
         let resources = RunResources { threads: 1, memory_bytes: memory.unwrap_or(all).min(all), stop: Some(stop) };
         let mut wanted: Vec<usize> = self.runs.iter().map(|run| run.number).collect();
         let mut found: Vec<(usize, ReportRun)> = Vec::new();
         let mut failed: Vec<(usize, SweepError)> = Vec::new();
         let attempt =
             |wanted: &[usize], found: &mut Vec<_>| match prepared.run(wanted, resources, counting, stop, found) {
+                // The lane's share of memory is too small for this run, but the scenario grants enough.
                 Err(FailedPreparation { needed: Some(needed), .. }) if needed <= all => {
                     prepared.run(wanted, RunResources { memory_bytes: all, ..resources }, counting, stop, found)
                 }
@@ -228,6 +235,7 @@ impl GroupMember {
             wanted.retain(|run| found.iter().all(|(number, _)| number != run));
             // Which of them is it?
             for run in wanted.clone() {
+                // An error of the trace fails every run, so trying them one by one would only repeat it.
                 let alone = wanted.len() == 1 || error.of_trace;
                 let wrong =
                     if alone { Err(error.clone()) } else { attempt(&[run], &mut found).map_err(|wrong| wrong.error) };
@@ -262,6 +270,8 @@ pub fn run(
                 outcome.failed.push(member.failed(run, &error.to_string()));
             } else if let Some((_, result)) = found.iter().find(|(number, _)| *number == run.number) {
                 let text = |text: &String| TableCell::Text(text.clone());
+                // Grid values are columns of their own, beside the settings of each result, so that tables
+                // can be joined by them.
                 let mut before = vec![("key", text(&run.key)), ("trace", text(&member.trace))];
                 let point = member.point.iter().map(|(key, value)| (format!("grid.{key}"), value));
                 let point: Vec<_> = point.collect();

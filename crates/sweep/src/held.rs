@@ -40,6 +40,7 @@ pub(crate) fn open(requests: &SimulatedRequests, id: &str, pass: u32) -> Result<
         let at = all.iter().position(|held| held.id == id);
         at.map(|at| {
             let held = all.remove(at);
+            // The list is in order of use, so the first one is dropped when room is short.
             all.push(Arc::clone(&held));
             held
         })
@@ -75,12 +76,14 @@ struct FirstRead {
 
 impl FirstRead {
     fn next_batch(&mut self, inner: &mut dyn TraceSource, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        // A part of a trace must not be taken for the whole.
         if let Err(error) = inner.next_batch(out) {
             self.gathered = None;
             return Err(error);
         }
         if !out.is_empty() {
             let room = |gathered: &Vec<Request>| gathered.len() + out.len() <= MOST;
+            // A trace that does not fit is read each time: half of it in memory would help nobody.
             self.gathered = self.gathered.take().filter(room);
             if let Some(gathered) = &mut self.gathered {
                 gathered.extend_from_slice(out);
@@ -97,6 +100,7 @@ impl FirstRead {
                 outside: inner.outside(),
             };
             let mut all = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+            // Two lanes may have read the same trace at the same time.
             all.retain(|other| other.id != held.id);
             all.push(Arc::new(held));
             while all.iter().map(|held| held.requests.len()).sum::<usize>() > MOST {

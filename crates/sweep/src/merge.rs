@@ -30,12 +30,14 @@ pub(crate) fn merged(plan: &GroupPlan, store: &SweepStore) -> Result<(Vec<u8>, B
                 .collect::<Vec<_>>(),
         );
     }
+    // The plan decides the order, so that workers and interruptions leave no trace in the file.
     let rows: Vec<_> = plan.rows().filter_map(|(member, run)| Some((member, run, store.place(&run.key)?))).collect();
     let mut parts = ResultParts { store, held: VecDeque::new() };
 
     // What columns hold, which has to be known before the first row is written.
     let grid: Vec<String> = plan.keys.iter().map(|key| format!("grid.{key}")).collect();
     let mut kinds: Vec<Option<ColumnKind>> = vec![None; units.len()];
+    // Parquet wants the type of a column before its first row, and parts may differ in it.
     for (_, _, (part, row)) in &rows {
         let part = parts.get(*part)?;
         for ((name, _), kind) in units.iter().zip(&mut kinds) {
@@ -58,6 +60,7 @@ pub(crate) fn merged(plan: &GroupPlan, store: &SweepStore) -> Result<(Vec<u8>, B
     let wrong = |error| SweepError::file(&store.out, format_args!("rows cannot be written: {error}"));
     let mut file = TableWriter::parquet_about(Vec::new(), "sweep", &described, &about).map_err(wrong)?;
     let mut bests = BestCollector::new(plan.objective);
+    // Row groups bound the memory: a sweep may have more rows than fit.
     for rows in rows.chunks(GROUP) {
         let column = |(name, kind): &(String, ColumnKind)| ResultColumn {
             name: name.clone(),
@@ -100,6 +103,7 @@ fn wider(kind: Option<ColumnKind>, cell: &TableCell) -> Option<ColumnKind> {
     Some(match (kind, own) {
         (None, own) => own,
         (Some(kind), own) if kind == own => kind,
+        // Text can hold every value exactly; the other way round would lose some.
         (Some(ColumnKind::Text), _) | (_, ColumnKind::Text) => ColumnKind::Text,
         _ => ColumnKind::Float,
     })
@@ -162,6 +166,7 @@ impl ResultParts<'_> {
                 ResultPart { columns, by_name }
             };
             self.held.push_front((number, part));
+            // Rows in the order of the plan come from few parts at a time, so few have to be in memory.
             while self.held.len() > 1 && self.held.iter().map(|(_, part)| part.rows()).sum::<usize>() > HELD {
                 self.held.pop_back();
             }

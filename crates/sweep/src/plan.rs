@@ -54,6 +54,7 @@ impl GroupPlan {
         progress: &(dyn Fn(&str, RunProgress) + Sync),
     ) -> Result<Self, SweepError> {
         let base = &description.scenario;
+        // All settings are read before any trace, so that a mistake is reported at once.
         let resources = sim::resources(base)?;
         let mut plan = Self {
             members: Vec::new(),
@@ -65,6 +66,7 @@ impl GroupPlan {
             threads: resources.threads,
             memory: MEMORY.get(base)?,
         };
+        // The value is read only to be checked: nobody uses it here.
         PROGRESS.get(base)?;
         let mut names = description.traces.clone();
         if let Some(file) = TRACE.path(base)? {
@@ -75,6 +77,7 @@ impl GroupPlan {
             }
             names.push(TraceName { name, file: Some(file), settings: Vec::new() });
         }
+        // Points over one trace share the passes that its warm-up and sizes take.
         let mut looked = TraceLooks::default();
         let mut seen = HashSet::new();
         if names.is_empty() {
@@ -83,6 +86,7 @@ impl GroupPlan {
         }
         for name in &names {
             let (file, place) = if let Some(file) = &name.file {
+                // Whoever runs a group may have another working directory.
                 let place = std::path::absolute(file).map_err(|error| SweepError::file(file, error))?;
                 (file.clone(), path_text::of(place))
             } else {
@@ -92,6 +96,7 @@ impl GroupPlan {
                 })?;
                 (file.clone(), url.clone())
             };
+            // The hash goes with the group, so that a worker with another file of this name refuses it.
             let files = traces::contents(&destage_trace::files(&file))?;
             plan.traces.push(PlannedTrace { file: Some(file.clone()), shared: Some(GroupTrace { place, files }) });
             let name = TraceName { file: Some(file), ..name.clone() };
@@ -146,6 +151,7 @@ impl GroupPlan {
         let requests = sim::requests(settings)?;
         let name = trace.map_or_else(|| requests.name(), |trace| trace.name.clone());
         let content = format!("{:?}", traces::contents(&requests.files())?);
+        // Nothing in a group may depend on the trace, or each worker would need a pass of its own.
         let settings = looked.resolved(settings, &requests, &content, &|far| progress(&name, far))?;
         let prepared = PreparedExperiment::new(&settings, TracePart::default(), &name)?;
         let device = device_name(&settings)?;
@@ -164,6 +170,7 @@ impl GroupPlan {
         }
         let settings = settings_of(&settings);
         self.members.push(GroupMember { settings, trace: name, of: TracePart::default(), point, runs });
+        // The trace of each experiment was pushed just before.
         self.trace_of.push(self.traces.len() - 1);
         Ok(())
     }
@@ -185,6 +192,7 @@ fn varying(description: &SweepDescription) -> Vec<String> {
     let varies = |key: &&str| {
         let value =
             |point: GridPoint<'_>| point.named().into_iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        // A key with one value tells no points apart, so it has no column.
         let values: BTreeSet<_> = description.grids.iter().flat_map(KeyGrid::points).map(value).collect();
         values.len() > 1
     };

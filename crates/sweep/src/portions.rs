@@ -23,6 +23,7 @@ impl GroupSizes {
 
     /// Runs of the next group, of so many that are left for so many lanes.
     pub(crate) fn next(&self, left: usize, lanes: usize) -> usize {
+        // Half of a lane's share at most, so that all lanes end together.
         let share = left.div_ceil(2 * lanes.max(1)).max(LEAST);
         self.runs.min(share).min(left)
     }

@@ -80,6 +80,7 @@ impl PreparedExperiment {
     /// Keys of its runs, in the order of results.
     pub(crate) fn keys(&self) -> Vec<String> {
         let mut of_all = ResultKey::of(&Sha256Hash::default());
+        // The program stands for all defaults and all code, so no key can outlive a change of either.
         of_all.part(program());
         of_all.part("sweep");
         of_all.part(self.requests.identity());
@@ -125,6 +126,7 @@ impl PreparedExperiment {
                 _ => input,
             })
         };
+        // The first pass counts the characteristics on the way, so that they cost no pass of their own.
         let like = || match counting {
             TraceCounting::Yes => held::like(&of_trace, counter.as_ref().map(CharacteristicsCounter::finish).as_ref()),
             TraceCounting::No => None,

@@ -42,16 +42,20 @@ impl SweepStore {
         let made = fs::create_dir_all(&folder);
         made.map_err(|error| SweepError::file(&folder, format_args!("cannot be made: {error}")))?;
         let lock = File::open(out).ok();
+        // File systems without locks are used without one: names by content keep two sweeps from harming
+        // each other.
         if let Some(Err(fs::TryLockError::WouldBlock)) = lock.as_ref().map(File::try_lock) {
             return Err(SweepError::file(out, "another sweep writes to this folder; wait for it, or give another"));
         }
         let parts = ResultFolder::at(&folder);
+        // A folder that cannot be written to must not cost the first group's work.
         let probed = parts.probe();
         probed.map_err(|error| SweepError::file(&folder, format_args!("cannot be written to: {error}")))?;
         let mut store = Self { out: out.to_owned(), parts, rows: HashMap::new(), files: Vec::new(), _lock: lock };
         let entries = fs::read_dir(&folder);
         let entries = entries.map_err(|error| SweepError::file(&folder, format_args!("cannot be read: {error}")))?;
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        // The first of two parts with the same key counts, in the same order on every machine.
         files.sort();
         for file in files {
             store.look_at(&file, note)?;
@@ -73,6 +77,7 @@ impl SweepStore {
         match part(file, sum) {
             Ok(keys) => self.index(file.to_owned(), keys),
             Err(why) => {
+                // The file is renamed, not deleted: the user may want to know what changed it.
                 let aside = file.with_extension("damaged");
                 let moved = fs::rename(file, &aside);
                 moved.map_err(|error| SweepError::file(file, format_args!("{why}, and cannot be renamed: {error}")))?;
@@ -86,6 +91,7 @@ impl SweepStore {
         let number = self.files.len();
         self.files.push(file);
         for (row, key) in keys.into_iter().enumerate() {
+            // Rows of one key are alike, whoever made them.
             self.rows.entry(key).or_insert((number, row));
         }
     }
@@ -115,6 +121,7 @@ impl SweepStore {
     pub(crate) fn add(&mut self, content: Vec<u8>) -> Result<(), SweepError> {
         let name = format!("{}{}{}", NAME.0, hex(&Sha256::digest(&content)), NAME.1);
         let file = self.parts.path().join(name);
+        // The name is the hash of the content, so writing the same part twice changes nothing.
         let written = self.parts.write(&file, &content);
         written.map_err(|error| SweepError::file(&file, format_args!("cannot be written: {error}")))?;
         let keys = keys(content).map_err(|why| SweepError::file(&file, why))?;

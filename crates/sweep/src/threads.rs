@@ -21,6 +21,7 @@ pub fn local(
     show: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<SweepSummary, SweepError> {
     let threads = threads.map_or(sweep.threads(), NonZero::get);
+    // All lanes simulate at once, so they share what the scenario grants.
     let memory = sweep.memory() / threads as u64;
     let runs = sweep.runs();
     show(sweep.done(), runs);
@@ -28,6 +29,7 @@ pub fn local(
     let lock = || sweep.lock().unwrap_or_else(PoisonError::into_inner);
     let lane = || {
         loop {
+            // An error of the folder would meet every further group.
             if wrong.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
                 return;
             }

@@ -81,6 +81,7 @@ pub(crate) fn content(file: &Path) -> Result<String, SweepError> {
     if !metadata.is_file() {
         return Err(SweepError::file(file, "is no file: a sweep reads its traces more than once"));
     }
+    // Hashing reads the whole file, so an unchanged one is hashed once.
     let seen = (file.to_owned(), metadata.len(), metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
     let known = |seen| HASHES.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(seen).copied();
     let hash = if let Some(hash) = known(&seen) {

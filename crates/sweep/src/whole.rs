@@ -95,6 +95,7 @@ pub fn elsewhere(
     let lane = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
+            // Groups after the first failure are needless: the error of the first in order is reported.
             let Some(group) = groups.get(index).filter(|_| index < failed.load(Ordering::Relaxed)) else { return };
             let brought = other.whole(group);
             if brought.is_err() {
