@@ -63,6 +63,7 @@ impl ResultFigure {
         let each = |list, key: &'static str| run.list(list).iter().filter_map(move |record| record.get(key)?.as_f64());
         match self.place {
             FigurePlace::At(path) => run.number(path),
+            // A count that a run does not have adds nothing to the sum.
             FigurePlace::Sum(paths) => Some(paths.iter().filter_map(|path| run.number(path)).fold(0.0, f64::add)),
             FigurePlace::Rest(whole, part) => Some(run.number(whole)? - run.number(part)?),
             FigurePlace::Share(part, whole) => {
@@ -72,6 +73,7 @@ impl ResultFigure {
             FigurePlace::Most(list, key) => each(list, key).max_by(f64::total_cmp),
             FigurePlace::Total(list, key) => Some(each(list, key).fold(0.0, f64::add)),
             FigurePlace::Members(keys) => {
+                // The cache device is none of the array's, and its traffic has figures of its own.
                 let members = run.list("devices").iter().filter(|device| device["device"] != "cache");
                 let all = members.flat_map(|device| keys.iter().filter_map(|key| device.get(key)?.as_f64()));
                 Some(all.fold(0.0, f64::add))
@@ -93,6 +95,7 @@ impl ResultFigure {
     const fn of_field(fields: &[FieldDoc], path: &'static str) -> Self {
         match field(fields, path.as_bytes()).figure {
             Some(figure) => Self::declared(figure, FigurePlace::At(path)),
+            // The function runs at compile time, so a wrong path stops the build and not a user.
             None => panic!("the field is no figure"),
         }
     }
@@ -116,6 +119,7 @@ const fn field<'a>(fields: &'a [FieldDoc], path: &[u8]) -> &'a FieldDoc {
         end += 1;
     }
     let mut at = 0;
+    // An unknown field runs past the end, which the compiler reports as an error.
     while !is_same(fields[at].name.as_bytes(), path.split_at(end).0) {
         at += 1;
     }

@@ -44,6 +44,7 @@ impl RunJudge {
     /// Returns the cost of a run, the less the better: the objective's value, or its negative if more is
     /// better. None for a run that did not keep up, or has no such figure.
     pub fn cost(self, run: &ReportRun) -> Option<f64> {
+        // A saturated run has no value, however good its figures look.
         let value = self.objective.of(self.kind, run).filter(|_| !run.is_saturated());
         value.map(|value| self.value(value))
     }
@@ -67,6 +68,7 @@ impl RunJudge {
     /// Is true if a run may be as good as the first, each with its cost.
     fn is_tie(self, (first, best): (&ReportRun, f64), (run, own): (&ReportRun, f64)) -> bool {
         let apart = own - best;
+        // A small difference decides nothing in practice, and a large one may still be chance.
         apart <= TIE * best.abs() || noise::margin(self.objective, first, run).is_some_and(|chance| apart <= chance)
     }
 
@@ -76,6 +78,7 @@ impl RunJudge {
     pub fn tied<'a>(self, ranked: impl IntoIterator<Item = (&'a ReportRun, f64)>) -> usize {
         let mut ranked = ranked.into_iter();
         let Some(first) = ranked.next() else { return 0 };
+        // The ties end at the first certain loser, or a noisy run worse than it would stand among the best.
         1 + ranked.take_while(|&run| self.is_tie(first, run)).count()
     }
 

@@ -67,6 +67,7 @@ impl ResultKey {
     /// Takes in a part, told from those beside it.
     pub fn part(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
+        // The length comes first, so that two parts cannot be taken for one.
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
     }
@@ -125,12 +126,15 @@ impl ResultCache {
         let (name, file) = self.entry(key);
         let text = match fs::read(&file) {
             Ok(text) => text,
+            // A missing entry is a run that has not been made; any other error would silently repeat hours
+            // of work.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(KeptError::new(&file, format_args!("cannot be read: {error}"))),
         };
         let damaged = |why: &str| KeptError::new(&file, format_args!("is no entry of results kept by destage: {why}"));
         let results = text.strip_prefix(MAGIC.as_bytes()).and_then(|rest| rest.strip_prefix(b"\n"));
         let results = results.ok_or_else(|| damaged("it begins otherwise"))?;
+        // The entry holds its own name: a file that was copied or renamed must not answer for another run.
         let results = results.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"\n"));
         let results = results.ok_or_else(|| damaged("it has another's name"))?;
         let (sum, results) = results.split_at_checked(64).ok_or_else(|| damaged("it is cut off"))?;
@@ -185,6 +189,7 @@ pub fn content(files: &[PathBuf]) -> Result<Sha256Hash, KeptError> {
                 n => of_file.update(&buffer[..n]),
             }
         }
+        // The hashes of files are joined, not their bytes, so that the border between two files counts.
         all.update(of_file.finalize());
     }
     Ok(all.finalize().into())

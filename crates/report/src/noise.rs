@@ -54,9 +54,11 @@ fn batches(run: &ReportRun, terms: impl Fn(&Value) -> Option<(f64, f64)>) -> Opt
     let bins = run.list("series.bins");
     let requests: f64 = bins.iter().map(|bin| of(bin, "requests")).sum();
     let filled = bins.iter().filter(|bin| of(bin, "requests") > 0.0).count();
+    // Bins that are too coarse would blur the batches into one another.
     if filled < 2 * BATCHES {
         return None;
     }
+    // Batches have equal requests, not equal time, so that bursts weigh as much as they have requests.
     let size = requests / BATCHES as f64;
     let mut sums = vec![[0.0; 2]; BATCHES];
     let mut before = 0.0;
@@ -80,6 +82,7 @@ fn batches(run: &ReportRun, terms: impl Fn(&Value) -> Option<(f64, f64)>) -> Opt
 /// Half the width of the interval of the difference of two ratios of sums; 0 if nearly all batches are on one side.
 fn paired(a: &ReportRun, b: &ReportRun, terms: impl Fn(&Value) -> Option<(f64, f64)>) -> Option<f64> {
     let sides = [batches(a, &terms)?, batches(b, &terms)?];
+    // The sign test: if one run is better in nearly all batches, the difference is certain, however small.
     let above = |[x, y]: [&Vec<[f64; 2]>; 2]| x.iter().zip(y).filter(|(x, y)| x[0] * y[1] > y[0] * x[1]).count();
     if above([&sides[0], &sides[1]]).max(above([&sides[1], &sides[0]])) >= ONE_SIDED {
         return Some(0.0);

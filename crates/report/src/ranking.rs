@@ -39,6 +39,7 @@ pub(crate) fn least(
     value: impl Fn(GroupPoint) -> Option<f64>,
 ) -> Option<(GroupPoint, f64)> {
     let valued = points.filter_map(|point| Some((point, value(point)?)));
+    // Of equal values the smaller size wins, since it costs less.
     valued.min_by(|(p, a), (q, b)| a.total_cmp(b).then(p.size.cmp(&q.size)))
 }
 
@@ -72,6 +73,7 @@ pub fn bests(runs: &[ReportRun], objective: Option<RankingObjective>) -> BestRun
             sizes.push(size);
         }
     }
+    // A policy without a size competes at every size instead of having one of its own.
     if sizes.iter().any(Option::is_some) {
         sizes.retain(Option::is_some);
     }
@@ -111,11 +113,14 @@ impl RunRanking {
         let Some((_, best)) = least(all(), cost) else { return ranking };
         let is_within = |share: f64| move |point: &GroupPoint| cost(*point).is_some_and(|own| within(own, best, share));
         let sizes = |share: f64| all().filter(is_within(share)).map(|point| point.size).min();
+        // The smallest size within the tie wins, since differences below it are no reason for a larger one.
         let size = sizes(TIE).unwrap_or_default();
         let mut winners: Vec<_> = at(size).filter_map(|point| Some((point, cost(point)?))).collect();
         winners.sort_by(|a, b| a.1.total_cmp(&b.1));
         winners.truncate(judge.tied(winners.iter().map(|&(point, cost)| (&runs[point.run], cost))));
         let is_other = |point: &GroupPoint| winners.iter().all(|(winner, _)| winner.label != point.label);
+        // The runner-up is sought at the winners' size first: another size would compare sizes, not
+        // policies.
         let next = least(at(size).filter(is_other), cost).or_else(|| least(all().filter(is_other), cost));
         ranking.runner_up = next.map(value);
         ranking.knee = sizes(CLOSE).filter(|close| *close < size).and_then(|close| least(at(close), cost)).map(value);

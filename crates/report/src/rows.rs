@@ -72,6 +72,7 @@ impl<W: Write + Send> TableWriter<W> {
 /// The error of who writes, if it is one.
 fn unwrapped(error: ParquetError) -> io::Error {
     match error {
+        // The caller tells a full disk from other errors, so the original error must come through.
         ParquetError::External(error) => match error.downcast::<io::Error>() {
             Ok(error) => *error,
             Err(error) => io::Error::other(error),

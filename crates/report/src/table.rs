@@ -57,6 +57,7 @@ impl TableRows {
     }
 
     fn set(&mut self, name: &str, is_text: bool, cell: TableCell) {
+        // Rows mostly have the columns of the row before, so the search by name is seldom needed.
         let expected = Some(self.next).filter(|&at| self.columns.get(at).is_some_and(|column| column.name == name));
         let known = expected.or_else(|| self.columns.iter().position(|column| column.name == name));
         let at = known.unwrap_or_else(|| {
@@ -65,6 +66,7 @@ impl TableRows {
         });
         self.next = at + 1;
         let cells = &mut self.columns[at].cells;
+        // A column that appears late is null in the rows before it.
         cells.resize(self.count - 1, TableCell::Null);
         cells.push(cell);
     }
@@ -85,6 +87,7 @@ fn unify(cells: &mut [TableCell]) {
     let float = cells.iter().any(|cell| matches!(cell, TableCell::Float(_)));
     for cell in cells {
         *cell = match std::mem::replace(cell, TableCell::Null) {
+            // A column has one type in Parquet; the wider one holds every value.
             TableCell::Integer(n) if text => TableCell::Text(n.to_string()),
             TableCell::Float(x) if text => TableCell::Text(x.to_string()),
             TableCell::Integer(n) if float => TableCell::Float(n as f64),
@@ -207,6 +210,7 @@ fn flatten(rows: &mut TableRows, prefix: &str, value: Option<&Value>, fields: &[
                 });
             rows.set(&name, true, TableCell::Text(pairs.collect::<Vec<_>>().join(":")));
         } else if field.fields.is_empty() {
+            // The head of each row has the size already.
             if with_cache || name != "cache_bytes" {
                 rows.set(&name, field.unit == "-", inner.map_or(TableCell::Null, scalar));
             }
