@@ -62,6 +62,7 @@ impl WriteChannels {
         if self.open == 0 || !V::ACTIVE && self.open < self.count() {
             self.avoided.fill(false);
             self.open = self.count();
+            // With all channels avoided the policy goes on as without a veto until it would program.
             self.closed = V::ACTIVE;
         } else {
             self.closed = false;
@@ -115,6 +116,7 @@ impl WriteChannels {
         let width = self.open as usize;
         let mut pages = pages.peekable();
         while pages.peek().is_some() {
+            // One page per channel at a time: the pages of a multi-eviction are programmed together.
             out.spread_pages(kind, pages.by_ref().take(width).map(|page| (page, self.turn())));
         }
     }

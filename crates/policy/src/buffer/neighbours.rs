@@ -35,6 +35,7 @@ impl AddressOrder {
     #[inline]
     pub(super) fn before(&self, page: u32) -> Option<u32> {
         match &self.before {
+            // Within a block numbers follow addresses; only its first page needs the borders.
             Some(before) if page.is_multiple_of(self.pages_per_block) => {
                 let block = *before.get((page / self.pages_per_block) as usize)?;
                 (block != NO_BLOCK).then(|| block * self.pages_per_block + self.pages_per_block - 1)

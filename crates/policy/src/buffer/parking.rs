@@ -68,6 +68,7 @@ impl ParkedLists {
     fn stamp(&mut self, node: u32, stamp: i64) {
         let node = node as usize;
         if node >= self.stamps.len() {
+            // Growth by half keeps the cost per node constant.
             self.stamps.resize(node + node / 2 + 1, 0);
         }
         self.stamps[node] = stamp;
@@ -84,6 +85,7 @@ impl ParkedLists {
     /// The same, of a node that was used under this veto.
     #[inline]
     pub(super) fn used<V: EvictionVeto>(&mut self, node: u32) {
+        // Without a veto no node is ever parked, so no stamp is needed.
         if V::ACTIVE {
             self.to_front(node);
         }
@@ -111,6 +113,7 @@ impl ParkedLists {
     #[inline]
     pub(super) fn forget(&mut self, node: u32) {
         if let Some(stamp) = self.stamps.get_mut(node as usize) {
+            // Entries of the node are outdated from here on; they are dropped when they surface.
             *stamp = 0;
         }
     }
@@ -124,6 +127,7 @@ impl ParkedLists {
         let (stamps, ParkedNodes { nodes, purge_at }) = (&self.stamps, &mut self.elements[element]);
         if nodes.len() >= *purge_at {
             nodes.retain(|&(stamp, node)| stamps[node as usize] == stamp);
+            // Purging at twice the size makes it O(1) amortised.
             *purge_at = 2 * nodes.len() + FEW;
         }
         let stamp = stamps[node as usize];
@@ -153,6 +157,7 @@ impl ParkedLists {
     /// sentinel.
     pub(super) fn resume(&mut self, element: Element, sentinel: u32, list: &mut impl LinkedList) {
         let Some(parked) = self.elements.get_mut(element.index()) else { return };
+        // Both orders ascend, so one walk over the list serves all parked nodes.
         let mut at = list.prev(sentinel);
         for (stamp, node) in parked.nodes.drain(..) {
             if self.stamps[node as usize] == stamp {

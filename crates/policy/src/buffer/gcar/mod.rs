@@ -100,12 +100,14 @@ impl<D: DeviceView, V: EvictionVeto> EvictionVeto for AvoidVeto<'_, D, V> {
 
     #[inline]
     fn passes_over(&mut self, candidate: EvictionCandidate<'_>) -> Option<Element> {
+        // The outer veto goes first: the policy inside must park the victim for whoever objects.
         if V::ACTIVE
             && let Some(element) = self.outer.passes_over(candidate)
         {
             return Some(element);
         }
         let element = self.state.objection(self.device, &candidate, &mut self.avoided)?;
+        // The victim is noted here, since the scan does not come back to it.
         self.state.pass_over(self.device, &candidate, element);
         Some(element)
     }
@@ -190,6 +192,7 @@ impl<B: BufferPolicy> Gcar<B> {
         if self.state.most_pages.is_some() && self.state.is_over_limit(device) {
             let elements = (0..self.state.elements.len() as u32).map(Element);
             elements.for_each(|element| self.resume(element, device, outer, out));
+            // Without this a buffer full of pages of slow elements would serve all other pages badly.
             self.state.lifted = true;
         }
     }
@@ -229,6 +232,7 @@ impl<B: BufferPolicy> Gcar<B> {
         for victim in self.state.take_deferred(device, element) {
             let first = victim * self.state.pages_per_victim;
             let mut pages = first..first + self.state.pages_per_victim;
+            // The page may have been written or trimmed since it was deferred.
             if let Some(page) = pages.find(|&page| self.state.dirty[page as usize]) {
                 let dirty = u64::from(self.state.victims[victim as usize].dirty);
                 self.state.counters.deferred_pages_destaged += dirty;
@@ -236,6 +240,7 @@ impl<B: BufferPolicy> Gcar<B> {
                 self.tell(BufferNotice::Destage { page: PageNo(page), keep }, device, outer, out);
             }
         }
+        // Nobody waits for deferred pages, so host requests go first.
         out.in_background(from);
         self.resume(element, device, outer, out);
         // What has no place was passed over for the sake of all elements, of which this one is free
@@ -253,6 +258,7 @@ impl<B: BufferPolicy> BufferPolicy for Gcar<B> {
         state.dirty.resize(pages as usize, false);
         state.victims.resize((pages / state.pages_per_victim) as usize, UNUSED);
         if state.most_pages.is_some() {
+            // The table is kept only for a limit, which alone counts pages by element.
             state.element_of.resize(pages as usize, NONE);
         }
     }
@@ -288,6 +294,7 @@ impl<B: BufferPolicy> BufferPolicy for Gcar<B> {
         veto: &mut V,
         out: &mut Evictions,
     ) -> AccessOutcome {
+        // Only a miss into a full buffer evicts, so only there the limit can matter.
         if self.inner.len() == self.state.capacity && self.state.element_of.get(access.page.index()) == Some(&NONE) {
             self.apply_limit(device, veto, out);
         }

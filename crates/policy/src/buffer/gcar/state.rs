@@ -139,9 +139,11 @@ impl GcarState {
         candidate: &EvictionCandidate<'_>,
         avoided: &mut Option<AvoidedElements>,
     ) -> Option<Element> {
+        // One search asks about many candidates; the device's state does not change meanwhile.
         let mut avoided = || *avoided.get_or_insert_with(|| self.avoided(device));
         match *candidate {
             EvictionCandidate::Page { page, dirty } => match device.destination(page) {
+                // A page without a place can go to any free element, so it is avoided only if none is free.
                 None if dirty => (avoided() == AvoidedElements::All).then(|| all(device)),
                 place => {
                     let element = place.unwrap_or_else(|| device.element_of(page));
@@ -149,12 +151,14 @@ impl GcarState {
                 }
             },
             EvictionCandidate::Block { first, cached, dirty, padded } => {
+                // Most of the time nothing collects, and a block has up to hundreds of pages to look at.
                 if avoided() == AvoidedElements::None {
                     return None;
                 }
                 let mut placeless = false;
                 for (base, (&cached, &dirty)) in (0..self.pages_per_block).step_by(64).zip(cached.iter().zip(dirty)) {
                     let in_block = u64::MAX >> (64 - (self.pages_per_block - base).min(64));
+                    // Padding is read and written, so its elements count as well.
                     let pads = if padded { !cached & in_block } else { 0 };
                     let mut left = pads | dirty;
                     while left != 0 {
@@ -193,6 +197,7 @@ impl GcarState {
     }
 
     pub(super) fn defer(&mut self, victim: u32, element: Element) {
+        // The victim is on this element's list already.
         if std::mem::replace(&mut self.victims[victim as usize].deferred, element) == element {
             return;
         }
@@ -200,6 +205,7 @@ impl GcarState {
         self.of(element);
         let (victims, deferred) = (&self.victims, &mut self.elements[element.index()].deferred);
         deferred.push(victim);
+        // Outdated entries are dropped in bulk, so that deferring stays O(1) amortised.
         if deferred.len() > most {
             deferred.retain(|&victim| victims[victim as usize].deferred == element);
             deferred.sort_unstable();
@@ -249,6 +255,7 @@ impl GcarState {
                 if std::mem::take(&mut self.dirty[page.index()]) {
                     let victim = &mut self.victims[(page.0 / self.pages_per_victim) as usize];
                     victim.dirty -= 1;
+                    // A clean victim needs no write after the collection.
                     if victim.dirty == 0 {
                         victim.deferred = NONE;
                     }
@@ -302,6 +309,7 @@ impl GcarState {
             let elements = device.elements();
             let mut turn = self.turn;
             out.assign_channels(from, || {
+                // Some element is free, as the condition above says, so the loop ends.
                 while self.avoids(device, Element(turn % elements)) {
                     turn += 1;
                 }
@@ -342,11 +350,14 @@ impl GcarState {
         list.retain(|&victim| self.victims[victim as usize].deferred == element);
         dirty.retain(|&page| self.dirty[page as usize]);
         list.extend(dirty.iter().map(|page| page / pages_per_victim));
+        // The order is that of the policy inside, least recently used first; the number breaks ties
+        // reproducibly.
         list.sort_unstable_by_key(|&victim| (self.victims[victim as usize].used, victim));
         list.dedup();
         list.retain(|&victim| {
             let other = self.other_avoided(device, victim, element);
             match other {
+                // A block spans elements: another one may collect by now, so the victim waits for that.
                 Some(other) => self.defer(victim, other),
                 None => self.victims[victim as usize].deferred = NONE,
             }
