@@ -99,6 +99,7 @@ pub(super) trait BlockPolicy: Sized + Send + 'static {
     fn victim<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, current: u32, veto: &mut V) -> Option<u32> {
         blocks.memory_accesses += self.search_cost(blocks);
         let spared = blocks.spared(current);
+        // Without either the first block is the answer, and no search is compiled into the plain policy.
         if V::ACTIVE || spared != NO_BLOCK {
             return search(self, blocks, spared, veto);
         }
@@ -118,6 +119,7 @@ fn search<P: BlockPolicy, V: EvictionVeto>(
     while let Some(block) = next {
         let mut objection = None;
         if block != spared {
+            // The block the policy would take unasked is what it falls back to.
             asked = asked.or(Some(block));
             objection = blocks.objection(P::KEEPS_CLEAN, block, veto);
             if objection.is_none() {
@@ -125,6 +127,7 @@ fn search<P: BlockPolicy, V: EvictionVeto>(
                 break;
             }
         }
+        // The next block is found before this one is passed over, which may unlink it.
         next = policy.after(blocks, block);
         if let Some(element) = objection {
             policy.pass_over(blocks, element, block);
@@ -189,6 +192,7 @@ impl<H: Clone + Default> BufferedBlocks<H> {
         veto.passes_over(EvictionCandidate::Block {
             first: PageNo(block * self.pages_per_block),
             cached,
+            // A write buffer holds nothing but dirty pages, and keeps no second bitmap for them.
             dirty: if keeps_clean { self.dirty.of(block) } else { cached },
             padded: self.padding.applies(self.pages_of(block)),
         })
@@ -242,6 +246,8 @@ impl<P: BlockPolicy> BlockBuffer<P> {
     fn give_up(&mut self, block: u32, out: &mut Evictions) {
         let BufferedBlocks { cached, dirty, padding, .. } = &self.blocks;
         if P::KEEPS_CLEAN {
+            // Pages that are flushed and dropped from one block are one eviction: only the last group ends
+            // the unit.
             out.group(EvictionKind::Flush, dirty.pages(block, true));
             out.group(EvictionKind::Drop, cached.pages_without(dirty, block));
             out.end_unit();
@@ -257,6 +263,7 @@ impl<P: BlockPolicy> BlockBuffer<P> {
     fn forget(&mut self, block: u32) {
         self.policy.note_departure(&mut self.blocks, block);
         let blocks = &mut self.blocks;
+        // The history is forgotten with the block: one that comes back starts anew.
         blocks.pages -= std::mem::take(&mut blocks.blocks[block as usize]).pages;
         blocks.held -= 1;
         blocks.cached.clear_block(block);
@@ -289,6 +296,7 @@ impl<P: BlockPolicy> BlockBuffer<P> {
     /// Gives up the blocks with dirty pages in the order in which they would be evicted. The others
     /// stay.
     fn flush(&mut self, out: &mut Evictions) {
+        // A flush takes all blocks in the policy's order, also those that were passed over.
         self.policy.resume_all(&mut self.blocks);
         let mut next = self.policy.first(&mut self.blocks);
         while let Some(block) = next {
@@ -313,6 +321,7 @@ impl<P: BlockPolicy> BlockBuffer<P> {
         let (block, offset) = self.blocks.place_of(page);
         let blocks = &mut self.blocks;
         let pages_before = blocks.pages_of(block);
+        // Without its last page the block leaves the policy, and is not told to it as a smaller one.
         if pages_before == 1 {
             self.forget(block);
             return;
@@ -350,6 +359,7 @@ impl<P: BlockPolicy> BufferPolicy for BlockBuffer<P> {
         self.blocks.memory_accesses += 1;
         let (block, offset) = self.blocks.place_of(access.page);
         let is_held = self.blocks.cached.get(block, offset);
+        // A write buffer serves reads of what it holds, but takes none in.
         if !access.write && !P::KEEPS_CLEAN {
             if !is_held {
                 return AccessOutcome::Bypassed;
@@ -362,6 +372,8 @@ impl<P: BlockPolicy> BufferPolicy for BlockBuffer<P> {
                 return AccessOutcome::Bypassed;
             }
             if self.blocks.pages == self.blocks.capacity {
+                // The victim leaves before the page is counted in, so that the policy chooses among what
+                // was held before.
                 match self.policy.victim(&mut self.blocks, block, veto) {
                     Some(victim) => self.give_up(victim, out),
                     None => return AccessOutcome::Bypassed,

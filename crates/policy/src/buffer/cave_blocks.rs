@@ -117,6 +117,7 @@ impl<B: BufferPolicy> CaveBlocks<B> {
                 kind = if pad { kind } else { group.kind };
                 self.pages.extend(pages.iter().map(|&page| LeavingPage { page, pad }));
             }
+            // The block has further groups: only its last one ends the unit.
             if group.units == 0 {
                 continue;
             }
@@ -124,6 +125,7 @@ impl<B: BufferPolicy> CaveBlocks<B> {
                 out.end_unit();
                 continue;
             }
+            // Padding comes as a group of its own, and is written in its place within the block.
             self.pages[start..].sort_unstable_by_key(|leaving| leaving.page.0);
             self.victims.push(VictimBlock { next: start, end: self.pages.len(), channel: 0 });
             if self.victims.len() as u32 == self.channels.width() {
@@ -159,6 +161,7 @@ impl<B: BufferPolicy> CaveBlocks<B> {
             if !padded || !unfinished {
                 let round = |pad| self.round.iter().filter(move |(leaving, _)| leaving.pad == pad);
                 out.spread(EvictionKind::Pad, round(true).map(|(leaving, channel)| (leaving.page, *channel)), 0);
+                // The blocks are counted once, with the last round.
                 let units = if unfinished { 0 } else { blocks };
                 out.spread(kind, round(false).map(|(leaving, channel)| (leaving.page, *channel)), units);
                 self.round.clear();
@@ -207,6 +210,7 @@ impl<B: BufferPolicy> BufferPolicy for CaveBlocks<B> {
                 break;
             }
             self.collect(out);
+            // A block that was clean throughout is dropped, and has freed its frames already.
             if self.victims.is_empty() {
                 break;
             }

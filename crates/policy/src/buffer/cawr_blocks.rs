@@ -103,6 +103,7 @@ impl<B: BufferPolicy> CawrBlocks<B> {
         let block = first.0 / self.pages_per_block;
         let mut lists = 0..self.channels.count();
         let empty = || lists.find(|&list| self.lengths[list as usize] == 0 && self.channels.is_open(list));
+        // A block of which pages still wait keeps its channel; otherwise its pages would be spread.
         let Some(list) = self.list_of(block).or_else(empty) else { return false };
         for &page in pages {
             let frame = self.lists.insert(list, page, true);
@@ -243,11 +244,14 @@ impl<B: BufferPolicy> BufferPolicy for CawrBlocks<B> {
                     out.page(EvictionKind::Drop, page);
                 }
             } else if notice == BufferNotice::Flush {
+                // A flush can give up more blocks than there are lists: heads are written until one is
+                // empty.
                 while !self.enter(pages) {
                     self.write_heads(out);
                 }
             } else {
                 let list = self.list_of(pages[0].0 / self.pages_per_block);
+                // What a host asks for is written at once, through the block's channel if it has one.
                 let channel = list.map_or_else(|| self.channels.turn(), |list| list as u16);
                 out.spread_pages(group.kind, pages.iter().map(|&page| (page, channel)));
             }

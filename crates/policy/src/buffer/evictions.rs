@@ -92,6 +92,7 @@ impl Evictions {
     pub fn only_page(&self) -> Option<(EvictionKind, PageNo)> {
         match (&self.groups[..], &self.pages[..]) {
             ([group], &[page]) => {
+                // What one page of one unit needs is known: callers take a shorter way for it.
                 let plain = group.units == 1
                     && group.channels == NO_CHANNELS
                     && !group.background

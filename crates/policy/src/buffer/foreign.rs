@@ -153,6 +153,7 @@ impl ForeignBuffer {
 
     /// Returns the chooser's answer, or none after an error, which ends the questions.
     fn heard<T>(&mut self, answer: Result<T, ChooserFailed>) -> Option<T> {
+        // A chooser that failed once is not asked again: its state is no longer known.
         self.failed |= answer.is_err();
         answer.ok()
     }
@@ -164,6 +165,7 @@ impl ForeignBuffer {
 
     /// Takes the victims out, for the page `coming` if there is one. Whether all of them could leave.
     fn give_up(&mut self, coming: Option<PageNo>, out: &mut Evictions) -> bool {
+        // The list is taken out so that the pages can be given up, and put back for its memory.
         let victims = std::mem::take(&mut self.victims);
         let wrong = victims.units().find_map(|unit| self.give_up_unit(unit, coming, out).err());
         self.victims = victims;
@@ -195,8 +197,10 @@ impl ForeignBuffer {
                 return Err(format!("evicts page {number}{accessed}, which is not in the buffer"));
             };
             if coming == Some(page) {
+                // A hit needs its page to stay.
                 return Err(format!("evicts page {number} at the access to that page, which is a hit"));
             }
+            // The page is gone before the next one is checked, so that a page named twice is found.
             self.pages[page.0 as usize] = PageState::Away;
             self.held -= 1;
             if state == PageState::Dirty { dirty.push(page) } else { clean.push(page) }
@@ -228,6 +232,7 @@ impl ForeignBuffer {
                 }
             }
         }
+        // The pages are written even where the chooser has failed: a host's flush must not lose them.
         if !self.failed && !pages.is_empty() {
             let answer = self.chooser.cleaned(pages);
             self.heard(answer);
@@ -289,6 +294,7 @@ impl BufferPolicy for ForeignBuffer {
         if self.heard(answer).is_none() || !self.give_up(None, out) {
             return false;
         }
+        // An eviction that frees nothing would be asked for forever.
         if self.held == before {
             self.refuse(format!("evicts nothing, though it is asked to and the buffer holds {before} pages"));
         }

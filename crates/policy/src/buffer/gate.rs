@@ -123,6 +123,7 @@ impl<B: BufferPolicy> BufferPolicy for GatedBuffer<B> {
         out: &mut Evictions,
     ) -> AccessOutcome {
         self.memory_accesses += 1;
+        // A page in the gate is hit there and not told to the policy, which has given it up.
         if self.slots.find(access.page) != 0 {
             return AccessOutcome::Hit;
         }
@@ -138,6 +139,7 @@ impl<B: BufferPolicy> BufferPolicy for GatedBuffer<B> {
             if self.inner.is_empty() || !self.inner.evict(device, &mut ChannelsAside(veto), &mut self.victims) {
                 break;
             }
+            // A clean victim has freed a frame already: dirty ones may wait on.
             if self.take_in(out) {
                 return true;
             }
@@ -154,6 +156,7 @@ impl<B: BufferPolicy> BufferPolicy for GatedBuffer<B> {
     ) {
         self.channels.open_all();
         match notice {
+            // Nothing inside acts on it: base policies ignore it, and GCaR goes outside.
             BufferNotice::GcEnd { .. } => return,
             BufferNotice::Resume { .. } | BufferNotice::Idle => {}
             BufferNotice::Flush => while self.open(out) {},
@@ -173,6 +176,7 @@ impl<B: BufferPolicy> BufferPolicy for GatedBuffer<B> {
         }
         self.inner.notify(notice, device, &mut ChannelsAside(veto), &mut self.victims);
         let of = |kind| self.victims.groups().filter(move |(group, _)| group.kind == kind).flat_map(|(_, pages)| pages);
+        // Only evictions for room go through the gate; what a notice asks for is written at once.
         of(EvictionKind::Drop).for_each(|&page| out.page(EvictionKind::Drop, page));
         for kind in [EvictionKind::Flush, EvictionKind::Clean] {
             self.channels.write_all(kind, of(kind).copied(), out);

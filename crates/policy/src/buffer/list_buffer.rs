@@ -131,6 +131,7 @@ impl BufferedPages {
             memory_accesses: 0,
             parked: ParkedFrames::default(),
             passed: std::array::from_fn(|turn| {
+                // The lowest bit marks parked frames, so that the turns' marks begin at the second.
                 SearchedPart::new(turns.get(turn).copied().unwrap_or(RECENT), 2 << turn)
             }),
         }
@@ -187,6 +188,7 @@ impl BufferedPages {
     fn leave_search(&mut self, frame: u32) {
         let mut marks = self.lists.frame(frame).tag & SEARCH_MARKS & !PARKED;
         while marks != 0 {
+            // Only the parts that the frame is in are visited.
             self.passed[marks.trailing_zeros() as usize - 1].remove(&mut self.lists, frame);
             marks &= marks - 1;
         }
@@ -227,6 +229,8 @@ impl<P: ListPolicy> ListBuffer<P> {
     /// or none is held.
     #[inline]
     fn victim<V: EvictionVeto>(&mut self, veto: &mut V) -> Option<u32> {
+        // Without a veto the published algorithm runs as it is, and its memory accesses are counted as
+        // published.
         if V::ACTIVE { self.victim_under(veto) } else { self.policy.published_victim(&mut self.pages) }
     }
 
@@ -253,6 +257,8 @@ impl<P: ListPolicy> ListBuffer<P> {
         let (passed, reach) = (&mut passed[turn], policy.reach(turn));
         while passed.len() < reach {
             let frame = passed.next(lists)?;
+            // The policy is asked first: the veto parks a frame, which is a waste for one that may not
+            // leave anyway.
             if policy.may_leave(turn, lists.frame(frame)) && parked.lets_leave(lists, frame, veto) {
                 return Some(frame);
             }
@@ -265,6 +271,7 @@ impl<P: ListPolicy> ListBuffer<P> {
     fn meet_again(&mut self, frame: u32) {
         let Self { pages: BufferedPages { lists, passed, .. }, policy, .. } = self;
         for (turn, passed) in passed.iter_mut().enumerate().take(P::TURNS.len()) {
+            // A turn that would not take the frame need not meet it again.
             if policy.may_leave(turn, lists.frame(frame)) {
                 passed.retreat(lists, frame);
             }
@@ -328,6 +335,7 @@ impl<P: ListPolicy> BufferPolicy for ListBuffer<P> {
         self.policy.note_access(access, frame != 0);
         if frame != 0 {
             self.pages.memory_accesses += 2;
+            // A frame that is used again may be offered again.
             if V::ACTIVE {
                 self.pages.forget(frame);
             }

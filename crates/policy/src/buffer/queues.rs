@@ -169,6 +169,7 @@ impl<const HELD: usize, const ALL: usize> PageQueues<HELD, ALL> {
     #[inline]
     fn count_in(&mut self, queue: u32, frame: u32) {
         let tag = &mut self.pages.frame_mut(frame).tag;
+        // The queue stands in the tag itself, so that a frame tells it without a search of the lists.
         *tag = *tag & ((1 << QUEUE_AT) - 1) | (queue as u16) << QUEUE_AT;
         self.lens[queue as usize] += 1;
         self.held += u32::from((queue as usize) < HELD);
@@ -178,6 +179,7 @@ impl<const HELD: usize, const ALL: usize> PageQueues<HELD, ALL> {
     #[inline]
     fn count_out(&mut self, frame: u32) {
         let queue = self.queue_of(frame) as usize;
+        // Frames leave the searched part before they move: a part is a tail of its queue without gaps.
         if self.pages.frame(frame).tag & (PARKED | MET) != 0 {
             self.met[queue].remove(&mut self.pages, frame);
             self.parked.forget(&mut self.pages, frame);
@@ -191,6 +193,7 @@ impl<const HELD: usize, const ALL: usize> PageQueues<HELD, ALL> {
     #[inline]
     pub(super) fn give_up(&mut self, frame: u32, ghosts: Option<u32>, out: &mut Evictions) {
         let own = self.pages.frame_mut(frame);
+        // A ghost has no data, so that its frame is clean from here on.
         let kind = if std::mem::take(&mut own.dirty) { EvictionKind::Flush } else { EvictionKind::Drop };
         out.page(kind, own.page());
         match ghosts {
@@ -247,6 +250,7 @@ impl<const HELD: usize, const ALL: usize> PageQueues<HELD, ALL> {
                 return None;
             }
         }
+        // Where all pages are vetoed the published order stands, as it does without a veto.
         order.into_iter().find_map(|queue| self.oldest(queue))
     }
 
@@ -280,6 +284,7 @@ impl<const HELD: usize, const ALL: usize> PageQueues<HELD, ALL> {
             }
             BufferNotice::Trim { page } => match self.find(page) {
                 QueuePlace::Held(frame) => {
+                    // What is trimmed is dropped and never written.
                     self.pages.frame_mut(frame).dirty = false;
                     self.give_up(frame, None, out);
                 }

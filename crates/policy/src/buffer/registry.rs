@@ -102,6 +102,8 @@ pub fn build<V: PolicyVisitor>(spec: &PolicySpec, config: BufferConfig, visitor:
     }
     let (layers, base) = parts(spec)?;
     let mut declared: Vec<_> = layers.iter().map(|layer| (layer.name, layer.params)).collect();
+    // Layers come before the base, so that `PolicyConstruction` can split the base's parameters off the
+    // end.
     declared.push((base.name, base.params));
     let params = Params::resolve(&declared, &settled(spec, &layers, base)?)?;
     let built = BuiltPolicy {
@@ -176,6 +178,7 @@ pub fn canonical(spec: PolicySpec) -> PolicySpec {
 /// together.
 fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyInfo), SpecError> {
     let mut names: Vec<_> = spec.name.split('+').map(str::trim).collect();
+    // The base is the last name: layers are written outside in.
     let base = info(names.pop().unwrap_or_default())?;
     let mut layers: Vec<&'static LayerInfo> = Vec::new();
     for name in names {
@@ -190,6 +193,7 @@ fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyI
         if layers[..i].iter().any(|other| other.name == layer.name) {
             return refuse(format!("{} can be given only once", layer.name));
         }
+        // Layers of equal depth decide the same thing; others work in one order only.
         if let Some(outer) = layers[..i].iter().find(|outer| outer.depth >= layer.depth) {
             return refuse(if outer.depth == layer.depth {
                 format!("{} and {} both decide how many pages leave at once; choose one", outer.name, layer.name)
@@ -259,6 +263,7 @@ fn inside(settled: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Inn
 impl LayerInfo {
     /// Is true if the layer can be put around the policy directly.
     pub fn goes_over(&self, policy: &PolicyInfo) -> bool {
+        // The rules are asked with a composition, not repeated.
         let name = format!("{}+{}", self.name, policy.name);
         parts(&PolicySpec { name, given: Vec::new() }).is_ok()
     }

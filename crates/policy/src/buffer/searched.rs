@@ -69,6 +69,7 @@ impl SearchedPart {
             pages.frame_mut(frame).tag &= !self.mark;
             self.len -= 1;
             if self.end == frame {
+                // The part ends at its newest frame, so it now ends at the next older one.
                 self.end = pages.next(frame);
             }
         }
@@ -77,6 +78,7 @@ impl SearchedPart {
     /// The frame is to be met again: it and all frames used more recently are behind the part.
     #[inline]
     pub(super) fn retreat(&mut self, pages: &mut PageLists, frame: u32) {
+        // Everything newer than the frame is met again too: a part is a tail of its list without gaps.
         while self.has(pages, frame) {
             self.remove(pages, self.end);
         }
@@ -101,6 +103,7 @@ impl ParkedFrames {
 
     /// Takes in a frame that is not parked.
     fn park(&mut self, pages: &mut PageLists, element: Element, frame: u32) {
+        // Sentinels have even numbers and frames odd ones, so that both can grow in one set of links.
         let (sentinel, node) = (2 * element.0, 2 * frame + 1);
         self.elements = self.elements.max(element.0 + 1);
         self.lists.grow(sentinel.max(node) + 1);
@@ -113,6 +116,7 @@ impl ParkedFrames {
     #[inline]
     pub(super) fn lets_leave<V: EvictionVeto>(&mut self, pages: &mut PageLists, frame: u32, veto: &mut V) -> bool {
         let own = pages.frame(frame);
+        // A parked frame is not asked about again: its element has not resumed since.
         if own.tag & PARKED != 0 {
             return false;
         }

@@ -170,6 +170,7 @@ impl BufferPolicy for Clock {
         let new = ClockFrame { page: page.0, referenced: true, dirty: access.write, held: true };
         let at = if self.len < self.capacity {
             self.len += 1;
+            // Vacated frames keep their place in the ring, and are filled before it grows.
             if let Some(at) = self.free.pop() {
                 self.frames[at as usize] = new;
                 at
@@ -215,6 +216,7 @@ impl BufferPolicy for Clock {
                 }
             }
             BufferNotice::Flush => {
+                // A flush goes the way of the hand, as the pages would leave.
                 let held = self.frames.len();
                 for i in 0..held {
                     let frame = &mut self.frames[(self.hand as usize + i) % held];
@@ -227,6 +229,7 @@ impl BufferPolicy for Clock {
             BufferNotice::Trim { page } => {
                 let slot = self.slot_of[page.index()];
                 if slot != 0 {
+                    // What is trimmed is dropped and never written.
                     self.frames[slot as usize - 1].dirty = false;
                     self.vacate(slot - 1, out);
                 }

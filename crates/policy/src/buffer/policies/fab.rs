@@ -171,6 +171,7 @@ impl Fab {
 
     #[inline]
     fn enter_size(&mut self, size: u32) {
+        // The bitmap of sizes makes the largest block a matter of a few words.
         self.blocks_of_size[size as usize] += 1;
         self.sizes[size as usize / 64] |= 1 << (size % 64);
     }
@@ -179,6 +180,7 @@ impl Fab {
     /// and no less recently used than it should be.
     fn insert_in_order(&mut self, blocks: &PolicyBlocks<Self>, block: u32, mut at: u32) -> u32 {
         let HeldBlock { pages: size, history: used } = blocks.blocks[block as usize];
+        // Blocks come back near the old end of a list, where few are older.
         while at != size && blocks.blocks[(at - self.pages_per_block - 1) as usize].history < used {
             at = self.lists.prev(at);
         }

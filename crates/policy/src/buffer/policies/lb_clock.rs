@@ -221,6 +221,8 @@ impl BlockPolicy for LbClock {
         let label = self.label();
         let mut before = self.hand;
         self.turn(blocks);
+        // After a whole turn no block had a clear bit before, and the reset ones are all there is to choose
+        // from.
         if self.reset.len() as u32 == blocks.held || self.candidates_include_reset {
             self.admit_reset_blocks(blocks);
         }
@@ -231,6 +233,7 @@ impl BlockPolicy for LbClock {
             self.victim_but(blocks, spared, veto)
         }?;
         self.previous = blocks.pages_of(victim);
+        // The entry point must outlive the eviction that comes before the entry.
         if victim == before {
             before = self.ring.next(before);
         }
@@ -252,6 +255,7 @@ impl LbClock {
     /// whole turn. The blocks passed are in `self.reset` and not yet candidates.
     fn turn(&mut self, blocks: &mut PolicyBlocks<Self>) {
         debug_assert!(self.reset.is_empty());
+        // Labels are handed out as the hand passes, so that they ascend from the hand round the ring.
         while blocks.blocks[self.hand as usize].history.recent {
             blocks.memory_accesses += 1;
             let label = self.label();
@@ -285,6 +289,7 @@ impl LbClock {
     /// then on.
     #[inline]
     fn largest_candidate(&mut self, blocks: &mut PolicyBlocks<Self>) -> Option<u32> {
+        // The published search visits each candidate; the heaps only spare this program that.
         blocks.memory_accesses += u64::from(self.candidates.total);
         let largest = self.candidates.largest_size();
         let victim = largest.and_then(|size| self.candidates.first(&blocks.blocks, size));
@@ -296,6 +301,7 @@ impl LbClock {
     /// that it will reach.
     #[inline]
     fn enter<V: EvictionVeto>(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32) {
+        // Right before the hand a new block is the last that it will reach, and needs a fresh label.
         let anchored = self.entry.take().filter(|entry| entry.before != self.hand);
         let RingEntryPoint { before, label } =
             anchored.unwrap_or_else(|| RingEntryPoint { before: self.hand, label: self.label() });
@@ -325,6 +331,7 @@ impl LbClock {
         if was_parked {
             self.candidates.remove_parked();
         } else {
+            // The candidate was counted with the size that it had before the page came.
             self.candidates.remove(*pages - u32::from(is_added));
         }
         self.note_set::<V>(blocks, block);

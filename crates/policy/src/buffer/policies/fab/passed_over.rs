@@ -44,6 +44,7 @@ impl PassedOver {
         if self.is_parked.len() < held.len() {
             self.is_parked.resize(held.len(), false);
         }
+        // Outdated entries are swept once they outnumber the parked blocks, which is O(1) for each entry.
         let most = 2 * self.blocks as usize + 64;
         let Self { is_parked, elements, .. } = self;
         let of_element = &mut elements[element.index()];
@@ -76,6 +77,7 @@ impl PassedOver {
     /// Takes out what was passed over for the element, by size and use, each with its last use.
     pub(super) fn resume(&mut self, held: &[HeldBlock<u64>], element: Element) -> Vec<(u64, u32)> {
         let mut entries = self.elements.get_mut(element.index()).map(std::mem::take).unwrap_or_default();
+        // Sorted by size and use the caller can put each list's blocks back in one walk.
         entries.sort_unstable_by_key(|&(used, block)| (held[block as usize].pages, used));
         entries.retain(|&(used, block)| held[block as usize].history == used && self.unpark(block));
         entries
@@ -103,6 +105,7 @@ impl PassedOver {
             }
         }
         let first = self.order.peek().map(|&(_, _, block)| block);
+        // The spared block is spared for this eviction alone.
         self.order.extend(put_aside);
         first
     }

@@ -53,6 +53,7 @@ impl BlockCandidates {
     pub(super) fn take_in(&mut self, blocks: &[RingBlock], block: u32) {
         let HeldBlock { pages: size, history: RingState { label, .. } } = blocks[block as usize];
         let heap = &mut self.heaps[size as usize];
+        // Outdated entries are swept once they outnumber the live ones, which is O(1) for each entry.
         if heap.len() > 2 * self.live[size as usize] as usize + 64 {
             let mut entries = std::mem::take(heap).into_vec();
             entries.retain(|&Reverse((label, block))| Self::is_true(blocks, size, label, block));
@@ -85,6 +86,7 @@ impl BlockCandidates {
         *live -= 1;
         if *live == 0 {
             self.sizes[size as usize / 64] &= !(1 << (size % 64));
+            // Without live entries all the rest is outdated.
             self.heaps[size as usize].clear();
         }
     }

@@ -179,6 +179,7 @@ impl LbClock {
             self.candidates.take_out(blocks.pages_of(block));
             self.park(blocks, element, block);
         }
+        // The published hand would visit these blocks if it went on.
         blocks.memory_accesses += u64::from(still_set);
         if !V::ACTIVE {
             // Nothing was noted; only where a block is protected does it come to this.
@@ -189,6 +190,7 @@ impl LbClock {
             });
             return most;
         }
+        // Under a veto the log has all blocks whose bit is set, so that the ring is not walked.
         let mut set = std::mem::take(&mut self.vetoes.set);
         set.retain(|&block| {
             blocks.blocks[block as usize].history.recent && !blocks.blocks[block as usize].history.parked
@@ -229,6 +231,7 @@ impl LbClock {
                     first = Some(entry.2);
                     break;
                 }
+                // Entries that only this search must not take stay for later ones.
                 put_aside.push(entry);
             }
             self.vetoes.order.pop();
@@ -288,6 +291,7 @@ impl LbClock {
             self.admit_reset_blocks(blocks);
             return Some(victim);
         }
+        // `look_on` empties the list, and the last resort has to know what was in it.
         let reset = self.reset.clone();
         if let Some(victim) = self.look_on(blocks, spared, veto) {
             return Some(victim);
