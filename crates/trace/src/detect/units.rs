@@ -65,6 +65,7 @@ pub(super) fn question(format: &FormatSpec, probe: &FormatProbe) -> Option<Strin
     if reasons.is_empty() {
         return None;
     }
+    // An impossible reading is not offered, so that the question names only what can be meant.
     let own_time = times.is_possible.then_some(table.time);
     let own_size = sizes.is_possible.then_some((table.offset, table.length));
     let mut lines = vec![format!(
@@ -139,6 +140,7 @@ fn doubt_sizes(table: TableUnits, probe: &FormatProbe) -> UnitDoubt<(u64, u64)> 
         doubt.reasons.push("most requests are of 1 GiB and more, or lie beyond 1 EiB".to_owned());
     }
     let every = |mut all: Box<dyn Iterator<Item = u64> + '_>, unit: u64| all.all(|value| value.is_multiple_of(unit));
+    // A few short requests occur in real traces in bytes.
     let broken = lens().filter(|len| *len < SECTOR).count() * 2 > count;
     match (table.offset, table.length) {
         // Bytes that are taken for sectors are all multiples of 512.
@@ -148,6 +150,7 @@ fn doubt_sizes(table: TableUnits, probe: &FormatProbe) -> UnitDoubt<(u64, u64)> 
         }
         (SECTOR, SECTOR) => {
             let common = lens().chain(offsets()).fold(0, greatest_common_divisor);
+            // Of two requests the common divisor says little.
             if count >= FEW && common == 4 * SECTOR {
                 doubt.reasons.push(
                     "read as sectors of 512 B all addresses and lengths are multiples of 2 KiB, as if they were 4 KiB in KiB"

@@ -59,11 +59,13 @@ fn is_cousin(id: FormatId, other: FormatId) -> bool {
 /// Finds what makes no sense beside what the others read.
 fn compare(candidates: &mut [FormatCandidate]) {
     let gaps: Vec<Option<u64>> = candidates.iter().map(|c| usual_gap(&c.probe.times)).collect();
+    // A long gap alone proves nothing; a long one where another format reads a short one does.
     let shortest = gaps.iter().flatten().copied().min().unwrap_or(0);
     for (FormatCandidate { probe: FormatProbe { absurd, accesses, .. }, nonsense, .. }, gap) in
         candidates.iter_mut().zip(gaps)
     {
         let long = gap.is_some_and(|gap| gap > IMPOSSIBLE_GAP && gap / OTHER_UNIT >= shortest);
+        // A damaged line or two have absurd addresses as well; most lines do not.
         *nonsense = long || (*absurd >= MANY_ABSURD && *absurd > *accesses / 2);
     }
 }
@@ -120,12 +122,14 @@ pub(super) fn weigh(
     if !candidates.iter().any(|c| nearly_all(c.probe.good, c.probe.bad)) {
         return Err(closest(&candidates));
     }
+    // Candidates that read few lines are put aside, not dropped: they may be needed for a doubt.
     let (mut left, few): (Vec<FormatCandidate>, Vec<FormatCandidate>) =
         candidates.into_iter().partition(FormatCandidate::has_a_say);
     // What makes no sense is out if something else reads as many lines; if it reads fewer, that is
     // a doubt.
     if let Some(least) = left.iter().filter(|c| !c.nonsense).map(|c| c.probe.bad).min() {
         left.retain(|c| c.probe.bad < least || !c.nonsense);
+        // Lengths of less than a sector are possible, and count only against one that reads fewer lines.
         left.retain(|c| c.probe.bad <= least || !c.breaks_sectors());
     }
     if let [one] = &left[..]
@@ -151,6 +155,7 @@ fn usual_gap(times: &[u64]) -> Option<u64> {
     times.sort_unstable();
     let mut gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     if gaps.len() >= MANY_GAPS {
+        // The longest gaps are left out: one pause would pass for a wrong unit.
         let kept = gaps.len() - 1 - gaps.len() / 100;
         gaps.select_nth_unstable(kept);
         gaps.truncate(kept);
@@ -183,6 +188,7 @@ fn undecided(text: &[u8], left: &[FormatCandidate]) -> String {
         let FormatCandidate { format, probe, .. } = candidate;
         let doubt = line.map(|line| format!(" reads {}", describe_doubt(text, candidate, line)));
         let first = probe.first.as_ref().map(|first| describe_request(first, probe.volume.as_deref()));
+        // The first request shows a user at once which reading is the right one.
         let begins = if doubt.is_some() { "; " } else { ": " };
         let first = first.map(|f| format!("{begins}the first request is {f}"));
         let gap = mean_gap(&probe.times).map(|gap| format!(", then one every {} on average", describe_time(gap)));

@@ -149,6 +149,7 @@ impl<W: Write> TraceExporter<W> {
         let mut refused = Some(refusal);
         while let Some(refusal) = refused.take() {
             let kind = refusal.kind;
+            // Each further loss is tried at once, so that one run names all options that are needed.
             self.refusals.add(self.report.read, refusal);
             if self.fitter.give_up(kind) {
                 refused = self.write_one(request, name)?.err();
@@ -159,6 +160,7 @@ impl<W: Write> TraceExporter<W> {
 
     fn hand_on(&mut self) -> io::Result<()> {
         match &mut self.spool {
+            // After a refusal the rest is read for the report alone, and nothing is written.
             _ if !self.refusals.is_empty() => {}
             Some((spool, _)) => spool.write(&self.text)?,
             None => self.out.write_all(&self.text)?,
@@ -177,9 +179,11 @@ impl<W: Write> TraceExporter<W> {
             self.refusals.count(|kind| self.fitter.given_up(kind, &self.report));
             return Err(ExportError::Refused(Box::new(self.refusals)));
         }
+        // An empty output would pass for a trace.
         if self.report.written == 0 {
             return Err(ExportError::Nothing);
         }
+        // Formats that close with a time need it to be no earlier than any request's.
         self.format.end(self.fitter.latest(), &mut self.text);
         self.hand_on()?;
         if let Some((spool, pass)) = self.spool.take() {

@@ -215,10 +215,12 @@ impl RequestFitter {
         let (mut fua, mut widened, mut other) = (false, false, false);
         let Request { offset, len, op, .. } = *request;
         let kind = op as usize;
+        // What the user leaves out is not looked at further: it need not fit.
         if self.losses.kinds[kind] {
             report.left_out[kind] += 1;
             return Ok(None);
         }
+        // No option helps here, and what follows may add the two.
         if op != Op::Flush && offset.checked_add(len).is_none() {
             return refuse(
                 FormatLoss::Never,
@@ -229,6 +231,7 @@ impl RequestFitter {
             return refuse(FormatLoss::Op(op), format!("is a {op}"));
         }
         if op != Op::Flush && len == 0 && (self.losses.empty || !self.holds.empty) {
+            // Requests without bytes are left out on demand even where the format could hold them.
             if !self.losses.empty {
                 return refuse(FormatLoss::Empty, format!("is a {op} of no bytes"));
             }
@@ -254,6 +257,7 @@ impl RequestFitter {
                 return refuse(FormatLoss::Part, what);
             }
             let first = offset - offset % self.holds.offset_unit;
+            // Both ends move outwards, so that no byte of the request is lost.
             let end = (offset + len).checked_next_multiple_of(self.holds.len_unit);
             let Some(end) = end else {
                 let what = format!("is a {op} of {len} bytes at byte {offset}, which, widened, reach beyond 2^64");
@@ -264,6 +268,7 @@ impl RequestFitter {
             (fitted.offset, fitted.len) = (first, end - first);
             widened = true;
         }
+        // The length is compared after widening, since that is what would be written.
         if op != Op::Flush && fitted.len > self.holds.max_len {
             let (name, most) = (self.name, self.holds.max_len);
             let what = format!("is a {op} of {} B, and {name} holds no more than {most} B", fitted.len);
@@ -288,8 +293,10 @@ impl RequestFitter {
             Some(volume) if volume != request.volume => {
                 return refuse(FormatLoss::Volume, "is on a second volume".to_owned());
             }
+            // The first volume is the one that the file will hold.
             _ => self.volume = Some(request.volume),
         }
+        // The time comes last: it is remembered, and a request that is refused before must not count.
         fitted.time = Nanos(self.time(request.time.0, report)?);
         report.fua += u64::from(fua);
         report.widened += u64::from(widened);
@@ -324,6 +331,7 @@ impl RequestFitter {
             kept = self.latest;
             report.raised_times += 1;
         }
+        // The uncut time is kept, so that requests within one tick do not count as out of order.
         self.latest = self.latest.max(time);
         let whole = kept - kept % self.holds.tick;
         report.cut_times += u64::from(whole != kept);

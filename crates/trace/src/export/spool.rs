@@ -18,6 +18,7 @@ impl SpoolFile {
     /// An empty one in `folder`.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        // The file has no name, and is gone with the process however that ends.
         let made = tempfile::tempfile_in(folder);
         let failed = |error| named("no temporary file can be made", folder, &error);
         Ok(Self { file: made.map_err(failed)?, folder: folder.to_owned(), bytes: 0 })

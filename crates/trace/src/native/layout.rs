@@ -89,6 +89,7 @@ pub(super) fn kind_of(request: &Request) -> u64 {
 /// Is true if every one of these values is a kind.
 pub(super) fn are_kinds(values: &[u64]) -> bool {
     const { assert!(Op::ALL.len() == 4) };
+    // A fold without branches vectorises; a fault is so rare that finding it late costs nothing.
     values.iter().fold(0, |all, &v| all | v) & !(KIND_FUA | 3) == 0
 }
 
@@ -135,6 +136,7 @@ pub(crate) fn held(head: &[u8]) -> MarkedBytes {
     let mut bytes = FILE_HEADER_BYTES;
     while let Some(record) = head.get(bytes..bytes + RECORD_HEADER_BYTES) {
         let record = RecordHeader::from_bytes(record.try_into().expect("a record's header"));
+        // Only what fails both is foreign: a damaged record of this format is still part of the file.
         if record.chain != chain && ![tag::BLOCK, tag::NAMES, tag::END].contains(&record.tag) {
             return MarkedBytes { bytes, proven: bytes > FILE_HEADER_BYTES };
         }
@@ -158,6 +160,7 @@ impl RecordHeader {
     /// The header for a payload; `chain` is the checksum of what precedes the record.
     pub(super) fn new(tag: [u8; 4], flags: u32, payload: &[u8], chain: u32) -> Self {
         let mut header = Self { tag, flags, payload_bytes: payload.len() as u32, chain, crc: 0 };
+        // The checksum covers the chain too, so that a record cannot be moved to another place.
         header.crc = header.checksum(payload);
         header
     }

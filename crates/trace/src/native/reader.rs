@@ -88,6 +88,7 @@ impl NativeReader {
         let io = |doing: &'static str| move |e| TraceError::io(path, FilePlace::File, doing, e);
         let mut input = File::open(path).map_err(io("opening"))?;
         let metadata = input.metadata().map_err(io("looking at the file"))?;
+        // The end of a pipe cannot be looked at first.
         if !metadata.is_file() {
             return Self::open(path, Box::new(input));
         }
@@ -146,6 +147,7 @@ impl NativeReader {
     fn read_file_header(&mut self) -> Result<(), TraceError> {
         let mut h = [0; FILE_HEADER_BYTES];
         Self::fill(&self.file, &mut self.input, &mut self.at, &mut h, "the file header", 0)?;
+        // What the file is comes before whether it is whole: another version may have another header.
         if h[..8] != MAGIC {
             return Err(self.fault(0, "not a native trace: it does not begin with DSTGTRC1"));
         }
@@ -188,6 +190,7 @@ impl NativeReader {
             Self::fill(&self.file, &mut self.input, &mut self.at, &mut h, "a record", start)?;
             let header = RecordHeader::from_bytes(&h);
             let bytes = header.payload_bytes as usize;
+            // The bound is checked before memory is taken: the header is not proven yet.
             if bytes > MAX_PAYLOAD_BYTES {
                 let reason = format!("a record of {bytes} B; at most {MAX_PAYLOAD_BYTES} B are allowed: it is damaged");
                 return Err(self.fault(start + 8, reason));
@@ -197,6 +200,7 @@ impl NativeReader {
             }
             let payload = &mut self.payload[..bytes];
             Self::fill(&self.file, &mut self.input, &mut self.at, payload, "a record", start)?;
+            // Damage is told before order: a damaged record has no chain to compare.
             if header.checksum(payload) != header.crc {
                 return Err(self.fault(start, "the record's checksum does not match: it is damaged"));
             }
@@ -215,6 +219,7 @@ impl NativeReader {
                 tag::BLOCK => self.decode_block(bytes, out),
                 tag::NAMES => self.add_names(bytes),
                 tag::END => self.check_end(bytes),
+                // Later versions may add records that earlier readers can do without.
                 _ if header.flags & OPTIONAL != 0 => Ok(()),
                 other => {
                     let reason =
@@ -299,6 +304,7 @@ impl NativeReader {
         }
 
         let starts = found.clone().map(|range| range.map_or(0, |range| range.start));
+        // The columns share one room for as much as a block can have, so that no file makes it grow.
         let mut room = self.decoder.room();
         let mut open = |place: usize| {
             let Some(range) = found[place].clone() else {
@@ -313,6 +319,7 @@ impl NativeReader {
         out.reserve(n);
         for start in (0..n).step_by(CHUNK) {
             let m = CHUNK.min(n - start);
+            // Lengths come first, since offsets may be predicted from them.
             let (lengths, others) = values.split_at_mut(1);
             columns[0].next(start, &[], &mut lengths[0][..m]);
             for (column, values) in columns[1..].iter_mut().zip(others) {
@@ -330,6 +337,7 @@ impl NativeReader {
                 Request { time: Nanos(time), offset, len, volume: volume as u32, op, fua }
             }));
         }
+        // Latencies are decoded only for those who ask.
         self.latencies = latencies;
         self.last = n;
         self.requests += n as u64;
@@ -430,6 +438,7 @@ impl TraceSource for NativeReader {
         }
         let result = self.read_block(out);
         if result.is_err() {
+            // What was decoded before the fault is not handed out as if it were a whole block.
             self.state = ReaderState::Failed;
             out.clear();
         }

@@ -110,6 +110,7 @@ impl<W: Write> NativeWriter<W> {
         }
         while !requests.is_empty() {
             let now = requests.len().min(MAX_BLOCK_REQUESTS - self.pending.len());
+            // Requests that came without latencies before, into the same block, have unknown ones.
             self.latencies.resize(self.pending.len(), latency_value(LATENCY_UNKNOWN));
             self.latencies.extend(latencies[..now].iter().copied().map(latency_value));
             self.write(&requests[..now])?;
@@ -126,6 +127,7 @@ impl<W: Write> NativeWriter<W> {
     /// 4,096 bytes, for more than 1,048,576 names and for more than 64 MiB of them.
     pub fn volume_names(&mut self, names: &[String]) -> io::Result<()> {
         let old = self.names.len();
+        // Requests that are written already refer to those names by number.
         if names.len() < old || names[..old] != self.names[..] {
             return Err(invalid("the volume names given before are not the first of those given now".to_owned()));
         }

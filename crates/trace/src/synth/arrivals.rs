@@ -109,6 +109,7 @@ impl ArrivalClock {
 
     /// The next arrival; `None` if it does not fit 64 bits.
     pub(super) fn next(&mut self) -> Option<Nanos> {
+        // The first request arrives at once: times count from it.
         if !std::mem::replace(&mut self.started, true) {
             return Some(Nanos::ZERO);
         }

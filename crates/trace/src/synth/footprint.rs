@@ -301,7 +301,8 @@ impl FillingState {
             let ahead = hash(self.key ^ !rank) % every;
             return (rank, time.0.saturating_add(ahead) / every);
         }
-        // Nothing overflows: near the end of time the walk repeats places.
+        // Nothing overflows: near the end of time the walk repeats places. With the number of streams added
+        // no rank is larger.
         let moves = (time.0 / self.every).saturating_add(self.streams);
         let latest = moves - rank;
         (latest % self.streams, latest / self.streams)
@@ -313,6 +314,7 @@ impl FillingState {
         // The streams begin at different pieces, lest all change their extents together.
         let walked = visit.wrapping_add(key % self.pieces);
         let chosen = hash(key ^ (walked / self.pieces).wrapping_add(1));
+        // Multiplying uses the upper bits of the hash, and needs no division.
         let extent = ((u128::from(chosen) * u128::from(self.extents)) >> 64) as u64;
         (extent * self.pieces + walked % self.pieces) * self.slots + stream.below(self.slots)
     }
@@ -336,6 +338,7 @@ impl AddressStream {
             ),
             AccessFootprint::HotCold { space, accesses } => {
                 let exact = u128::from(slots) * u128::from(space.millionths());
+                // Integers give the same number of slots on every machine.
                 let rounded = (exact + u128::from(MILLION / 2)) / u128::from(MILLION);
                 AddressPattern::HotCold { hot: (rounded as u64).clamp(1, slots - 1), accesses }
             }
@@ -406,6 +409,7 @@ impl AddressStream {
                 let chosen = stream.below(streams.len() as u64) as usize;
                 let file = &mut streams[chosen];
                 if file.stop - file.at < len {
+                    // The space is used again from the start, as a log that wraps.
                     if self.place.space - *next < *extent {
                         *next = 0;
                     }
@@ -417,6 +421,7 @@ impl AddressStream {
             }
             AddressPattern::Filling(filling) => filling.draw(stream, time),
         };
+        // A request that would reach beyond the space is moved down, so that all sizes fit everywhere.
         let last = (self.place.space - len) / self.place.align;
         slot.min(last) * self.place.align
     }
@@ -447,6 +452,7 @@ impl IndexPermutation {
                 x = x.wrapping_add(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) & self.mask;
                 x ^= x >> self.shift;
             }
+            // The mask covers at most twice the number, so that few rounds are needed.
             if x < self.n {
                 return x;
             }

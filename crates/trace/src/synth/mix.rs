@@ -132,6 +132,7 @@ struct PartStream {
 
 /// The seed of a part: the mix's for part 0, else a hash of both.
 fn part_seed(seed: u64, part: usize) -> u64 {
+    // A mix of one part is the same trace as the part alone.
     if part == 0 { seed } else { hash(seed ^ (part as u64).wrapping_mul(0xd134_2543_de82_ef95)) }
 }
 
@@ -166,6 +167,7 @@ impl MixTrace {
             streams.push(stream.map_err(|error| MixError { part: Some(number), error })?);
         }
         let mut mix = Self { length: spec.length, streams, generated: 0, now: Nanos::ZERO, ended: false };
+        // Each part has its next request ready, so that choosing the earliest is a comparison.
         for (number, stream) in mix.streams.iter_mut().enumerate() {
             // Only the time of a later request can be out of range.
             stream.advance().map_err(|error| MixError {
@@ -225,6 +227,7 @@ impl PartStream {
                 );
                 return Err(SynthError::new(STRIPE, stripe, allowed));
             }
+            // The part draws in a space without gaps, which is spread out afterwards.
             spec.space = stripe.used(spec.space);
         }
         spec.seed = part_seed(seed, number);
