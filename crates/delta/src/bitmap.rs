@@ -71,6 +71,7 @@ pub(crate) fn decode(
         delta.split_at_checked(head).ok_or(DeltaError::Length { found: delta.len(), expected: head })?;
     let bitmap = &bitmap[1..];
     let beyond = base.len().div_ceil(unit.bytes()) % 8;
+    // The kernels do not look at bits beyond the page.
     if beyond > 0 && bitmap.last().is_some_and(|last| last >> beyond != 0) {
         return Err(DeltaError::Bitmap(head - 1));
     }
@@ -78,6 +79,7 @@ pub(crate) fn decode(
         BitmapUnit::Word => kernels.apply_words(base, bitmap, data, page),
         BitmapUnit::Byte => kernels.apply_bytes(base, bitmap, data, page),
     };
+    // The kernels only tell that something is wrong: the slow way finds what, and where.
     if right { Ok(()) } else { decode_slowly(unit, base, delta, page) }
 }
 
@@ -94,6 +96,7 @@ pub(crate) fn decode_slowly(unit: BitmapUnit, base: &[u8], delta: &[u8], page: &
     page.copy_from_slice(base);
     for (new, _) in page.chunks_mut(unit.bytes()).zip(marks.clone()).filter(|(_, changed)| *changed) {
         let changes = &delta[at..at + new.len()];
+        // With a codec a page has one encoding, in which nothing is marked that did not change.
         if changes.iter().all(|change| *change == 0) {
             return Err(DeltaError::Unchanged(at));
         }

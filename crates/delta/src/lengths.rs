@@ -79,15 +79,18 @@ impl DrawnLengths {
         let length = match self.lengths {
             DeltaLengthRule::Fixed { share } => bytes(share),
             DeltaLengthRule::Gaussian { mean, deviation } => {
+                // A generator for each version makes the length independent of the order of the questions.
                 let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
                 // The sum of twelve numbers below 2^16 is as good as normal, of mean 6·2^16 and deviation 2^16.
                 let four = |draw: u64| (0..4).map(|i| i64::from((draw >> (16 * i)) as u16)).sum::<i64>();
                 let sum: i64 = (0..3).map(|_| four(random.next_u64())).sum();
                 let share = (i64::from(mean) << 16) + (sum - (6 << 16)) * i64::from(deviation);
+                // All is in integers, so that lengths are the same on every machine.
                 let share = share.clamp(0, i64::from(WHOLE) << 16) as u64;
                 (u128::from(self.page_bytes) * u128::from(share) / u128::from(u64::from(WHOLE) << 16)) as u64
             }
             DeltaLengthRule::Changes { pattern, changed } => {
+                // Against zeros the changes are the new page, so that no base has to be made up.
                 pattern.fill(bytes(changed) as usize, seed, &mut self.changes);
                 encoded_len(&self.zeros, &self.changes) as u64
             }

@@ -146,6 +146,7 @@ impl DeltaKernels {
         [BitmapUnit::Word, BitmapUnit::Byte]
             .map(|unit| (Some(unit), bitmap::len(unit, page, counts)))
             .into_iter()
+            // Only a length less than the page's tells a delta from a whole page.
             .fold((None, page), |best, other| if other.1 < best.1 { other } else { best })
     }
 
@@ -155,6 +156,7 @@ impl DeltaKernels {
     /// If the pages differ in length.
     pub fn decode(self, base: &[u8], delta: &[u8], page: &mut [u8]) -> Result<(), DeltaError> {
         same_length(base.len(), page.len());
+        // A page that does not get shorter is stored as it is: its length alone tells so.
         if delta.len() == page.len() {
             page.copy_from_slice(delta);
             return Ok(());

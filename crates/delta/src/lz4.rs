@@ -29,9 +29,11 @@ impl DeltaCompressor {
     /// would be no shorter than the page.
     pub(crate) fn encode(&mut self, base: &[u8], new: &[u8], delta: &mut [u8]) -> Option<usize> {
         self.changes.clear();
+        // What did not change becomes zeros, which compress to next to nothing.
         self.changes.extend(base.iter().zip(new).map(|(old, new)| old ^ new));
         self.block.resize(get_maximum_output_size(base.len()), 0);
         let len = compress_into_with_table(&self.changes, &mut self.block, &mut self.table).ok()?;
+        // A delta as long as the page would be taken for the page itself.
         if 1 + len >= new.len() {
             return None;
         }

@@ -78,6 +78,7 @@ impl PatternRandom {
             let len = (16 + self.below(49)).min(left);
             left -= len;
             for _ in 0..len {
+                // Runs may meet: each byte changes once, so that the number of changed bytes is exact.
                 while changes[at] != 0 {
                     at = (at + 1) % changes.len();
                 }
@@ -94,6 +95,7 @@ impl PatternRandom {
             // As many as are needed, of as many as there are still: Knuth's selection sampling.
             let (needed, units) = (left.div_ceil(size), bytes.div_ceil(size));
             bytes -= unit.len();
+            // The last unit may be short, so that the others must be chosen once too few bytes are left.
             if left > bytes || self.below(units) < needed {
                 let len = unit.len().min(left);
                 unit[..len].fill_with(|| self.change());

@@ -136,6 +136,7 @@ fn changed_bytes(old: [__m256i; 2], new: [__m256i; 2]) -> u64 {
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 fn count(base: &[u8], new: &[u8]) -> ChangeCounts {
     let done = base.len() / BLOCK * BLOCK;
+    // Pages need not be whole blocks: the rest is counted in the portable way.
     let mut counts = portable::count(&base[done..], &new[done..]);
     for (old, new) in blocks(base, new) {
         let (old, new) = (halves(old), halves(new));
@@ -162,6 +163,7 @@ fn pack_words(base: &[u8], new: &[u8], bitmap: &mut [u8], data: &mut [u8]) {
             store(packed[to..].first_chunk_mut().expect("four words at most are before it"), front);
         }
         let len = 8 * bits.count_ones() as usize;
+        // Near the end of the data the block went to `spare`, of which only these bytes count.
         settle(data, at, &spare, len);
         at += len;
     }
@@ -174,6 +176,7 @@ fn pack_bytes(base: &[u8], new: &[u8], bitmap: &mut [u8], data: &mut [u8]) {
     for ((old, new), bitmap) in blocks(base, new).zip(bitmap.as_chunks_mut::<8>().0) {
         let bits = changed_bytes(halves(old), halves(new));
         *bitmap = bits.to_le_bytes();
+        // The words of a block that did not change are passed over at once.
         if bits == 0 {
             continue;
         }
@@ -197,6 +200,7 @@ fn apply_words(base: &[u8], bitmap: &[u8], data: &[u8], page: &mut [u8]) -> bool
     let (mut at, mut right) = (0, true);
     for ((old, new), &bits) in base.as_chunks().0.iter().zip(page.as_chunks_mut::<BLOCK>().0).zip(bitmap) {
         let len = 8 * bits.count_ones() as usize;
+        // The bitmap comes from a medium and may ask for more than there is.
         if len > data.len() - at {
             return false;
         }

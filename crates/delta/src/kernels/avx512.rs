@@ -55,6 +55,7 @@ fn store(to: &mut [u8; BLOCK], vector: __m512i) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
 fn count(base: &[u8], new: &[u8]) -> ChangeCounts {
     let done = base.len() / BLOCK * BLOCK;
+    // Pages need not be whole blocks: the rest is counted in the portable way.
     let mut counts = portable::count(&base[done..], &new[done..]);
     for (old, new) in blocks(base, new) {
         let (old, new) = (load(old), load(new));
@@ -103,6 +104,7 @@ fn apply_words(base: &[u8], bitmap: &[u8], data: &[u8], page: &mut [u8]) -> bool
             return false;
         }
         let changes = _mm512_maskz_expand_epi64(bits, load(ahead.block(at)));
+        // Faults are gathered without a branch and looked at once, at the end.
         wrong |= _mm512_test_epi64_mask(changes, changes) ^ bits;
         store(new, _mm512_xor_si512(load(old), changes));
         at += len;
