@@ -50,6 +50,7 @@ impl ScenarioSettings {
 
     fn key(&self, name: &str) -> Result<&'static SettingKey, ScenarioError> {
         self.keys.iter().find(|key| key.name == name).ok_or_else(|| {
+            // A key a few letters off is named: most unknown keys are mistyped.
             let close = self.keys.iter().map(|key| (distance(key.name, name), key.name)).min();
             ScenarioError::new(match close {
                 Some((d, close)) if d <= 3 => format!("there is no key '{name}'; did you mean '{close}'?"),
@@ -59,6 +60,7 @@ impl ScenarioSettings {
     }
 
     fn give(&mut self, key: &'static SettingKey, values: Vec<String>, origin: ValueOrigin) {
+        // A list can be given as several values or as one with commas, and reads the same from all sources.
         let values = if key.takes == ValueCount::Several {
             let parts = values.iter().flat_map(|v| v.split(',')).map(str::trim).filter(|v| !v.is_empty());
             parts.map(str::to_owned).collect()
@@ -115,6 +117,7 @@ impl ScenarioSettings {
             let wrong =
                 |message: String| ScenarioError::new(message).at(format_args!("{}, line {line}", file.display()));
             if let DeValue::Table(inner) = value.get_ref() {
+                // A table is nothing but the common beginning of keys.
                 if !self.keys.iter().any(|key| key.name.starts_with(&format!("{full}."))) {
                     return Err(wrong(format!("there is no table [{full}]")));
                 }
@@ -164,6 +167,7 @@ impl ScenarioSettings {
     /// The same with the default of a key given.
     pub(crate) fn with_default(&self, key: &SettingKey) -> Result<Self, ScenarioError> {
         let mut with = self.clone();
+        // A default that is given counts as if a user had given it, and takes part in the checks.
         with.flag(key.name, self.find(key.name).1.values)?;
         Ok(with)
     }
@@ -244,6 +248,7 @@ impl ScenarioSettings {
         let path = self.optional(name, |text| Ok::<_, String>(path_text::path(text)))?;
         Ok(match (path, &given.origin) {
             (Some(path), ValueOrigin::Scenario { file, .. }) if path != Path::new("-") => {
+                // A path in a scenario file is relative to that file: it is read from anywhere.
                 Some(file.parent().map_or_else(|| path.clone(), |folder| folder.join(&path)))
             }
             (path, _) => path,
@@ -257,12 +262,14 @@ pub fn read(file: &Path) -> Result<String, ScenarioError> {
     let wrong = |what: String| ScenarioError::new(what).at(file.display());
     let opened = std::fs::File::open(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let mut bytes = Vec::new();
+    // One byte more than allowed tells a file that is too large without reading it.
     let taken = opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
     taken.map_err(|error| wrong(format!("cannot be read: {error}")))?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(wrong(format!("is larger than {MAX_FILE_BYTES} B: not a scenario file")));
     }
     String::from_utf8(bytes).map_err(|error| {
+        // The line is counted in what can be read, which is everything before the fault.
         let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
         wrong(format!("line {} is not UTF-8 text", 1 + valid.matches('\n').count()))
     })

@@ -183,6 +183,7 @@ impl NamedWorkload {
     /// The built-in workload of this name, or the one in this file: a file's name has a `/` in it
     /// or ends in `.toml`.
     pub fn named(name: &str) -> Result<Self, ScenarioError> {
+        // Built-in names come first: a file of the same name is given with its ending.
         if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             return Self::built_in(name, text);
         }
@@ -334,6 +335,7 @@ impl NamedWorkload {
         } else if !PART.iter().any(|known| known.name == key) {
             let names: Vec<&str> = PART.iter().map(|key| key.name).collect();
             return wrong(format!("there is no key '{key}'; length, seed, and of a part {}", names.join(", ")));
+        // With one part there is no doubt which one a key is for.
         } else if let [(_, part)] = &mut self.parts[..] {
             part.set(&format!("{key}={value}"))?;
         } else {
@@ -353,6 +355,7 @@ impl NamedWorkload {
         for (number, (_, part)) in self.parts.iter().enumerate() {
             let length = PART_LENGTH.optional(part)?;
             changes.extend(length.map(|length| format!("part.{number}.length={}", shorter(length))));
+            // The starts are shortened as well, so that the parts overlap as before.
             let start = START.get(part)?.0 / times;
             changes.extend((start > 0).then(|| format!("part.{number}.start={start}ns")));
         }
@@ -362,6 +365,7 @@ impl NamedWorkload {
     /// Returns the mix of streams that the settings describe.
     pub fn spec(&self) -> Result<MixSpec, ScenarioError> {
         let parts = self.parts.iter().map(|(_, part)| {
+            // A part without a length of its own ends with the mix.
             let length = PART_LENGTH.optional(part)?.unwrap_or(SynthLength::Requests(u64::MAX));
             Ok(MixPart {
                 // The mix gives each part its seed.

@@ -174,6 +174,7 @@ pub(crate) fn disk(settings: &ScenarioSettings) -> Result<DeviceSetup> {
     for (setting, field) in times {
         *field = setting.get_or(settings, *field)?;
     }
+    // Skews that are not given follow from the switching times.
     p.track_skew = TRACK_SKEW.optional(settings)?.or(p.track_skew);
     p.cylinder_skew = CYLINDER_SKEW.optional(settings)?.or(p.cylinder_skew);
     p.average_rotation = AVERAGE_ROTATION.get_or(settings, p.average_rotation)?;

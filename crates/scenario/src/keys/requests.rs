@@ -133,6 +133,7 @@ impl SimulatedRequests {
     /// Begins to read or generate them; the standard input can be read only in the first pass, 0.
     pub fn open(&self, pass: u32) -> std::result::Result<OpenedInput, TraceError> {
         let input = self.open_once(pass)?;
+        // One pass needs no reopening, so that a pipe will do.
         if self.repeat == 1 {
             return Ok(input);
         }
@@ -152,6 +153,7 @@ impl SimulatedRequests {
             input = stop.input(input);
         }
         for window in [Some(self.window), self.part].into_iter().flatten().filter(|window| !window.is_all()) {
+            // The part is counted within the window that was asked for.
             input.source = Box::new(WindowedTrace::new(input.source, Path::new(&self.name()), window));
         }
         Ok(input)
@@ -202,6 +204,7 @@ impl SimulatedRequests {
     /// # Errors
     /// Fails if the requests come from a pipe, since a count takes a pass of its own.
     pub(crate) fn needs_count(&self, settings: &ScenarioSettings) -> Result<bool> {
+        // A pass over the trace is spared wherever the number of requests is not asked for.
         let needs = matches!(WARMUP.get(settings)?, GivenWarmup::Share(_));
         match self.pipe() {
             Some(pipe) if needs => {
@@ -319,6 +322,7 @@ impl SimulatedRequests {
         match (WARMUP.get(settings)?, self.counted) {
             (GivenWarmup::Known(warmup), _) => Ok(warmup),
             (GivenWarmup::Share(share), Some(requests)) => {
+                // A share of a short trace may come to no request at all.
                 let warm = u128::from(requests) * u128::from(share) / 10_000;
                 Ok(if warm == 0 { WarmupPart::None } else { WarmupPart::Requests(warm as u64) })
             }
