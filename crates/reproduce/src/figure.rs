@@ -147,6 +147,7 @@ impl PaperFigure {
         match self.along {
             FigureAxis::Caches => bytes(&self.caches).map(show_bytes).collect(),
             FigureAxis::Variants => self.variants.iter().map(|step| step.name.clone()).collect(),
+            // The workloads are the steps themselves, and each has one run of a line.
             FigureAxis::Workloads => vec![String::new()],
             FigureAxis::Policies => self.lines.iter().map(|line| line.name().to_owned()).collect(),
         }
@@ -182,6 +183,7 @@ impl PaperFigure {
     pub(crate) fn runs(&self) -> impl Iterator<Item = RunKey<'_>> {
         let (drawn, steps) = (self.drawn().len(), self.steps().len());
         let each = (0..drawn).flat_map(move |drawn| (0..steps).map(move |step| self.run(drawn, step)));
+        // What a run is compared with has to be run too.
         each.flat_map(|run| std::iter::once(run).chain(self.reference(run)))
     }
 

@@ -172,6 +172,7 @@ pub fn seeds_needed(claim: &PaperClaim, measured: &MeanEstimate) -> Option<u64> 
         _ => noise - mean,
     };
     let is_open = measured.samples > 1 && room > noise / 10.0;
+    // The interval shrinks with the root of the samples.
     is_open.then(|| {
         let times = measured.half_width / room;
         (measured.samples as f64 * times * times).ceil() as u64

@@ -133,6 +133,7 @@ impl ClaimMetric {
     /// By how many of [`ClaimMetric::unit`] `new` is better than `than` (specs §0.4); two that do
     /// nothing at all are alike.
     pub fn improvement(&self, new: f64, than: f64) -> f64 {
+        // Nothing divided by nothing is no improvement, and not a figure that is missing.
         if (new - than).abs() < f64::EPSILON {
             return 0.0;
         }

@@ -112,6 +112,7 @@ impl<'a> PaperPlan<'a> {
         for (index, (workload, origin)) in paper.workload.iter().zip(&origins).enumerate() {
             let seeds: Vec<Option<u64>> = match origin {
                 None => continue,
+                // A trace is what it is: seeds would give the same run again.
                 Some(WorkloadOrigin::File { .. }) => vec![None],
                 Some(WorkloadOrigin::Synthetic(_)) => (1..=seeds_of_all).map(Some).collect(),
             };
@@ -204,6 +205,7 @@ impl<'a> PaperPlan<'a> {
         let workload = &self.paper.workload[task.workload];
         let mut key = kept.key();
         key.part(&workload.name);
+        // The settings stand in the key as they are followed: a change to the paper's file makes a new run.
         for (name, value) in self.settings(task)? {
             key.part(name);
             key.part(value);
@@ -214,6 +216,7 @@ impl<'a> PaperPlan<'a> {
                 key.part("file");
                 key.part(file.file_name().unwrap_or_default().as_encoded_bytes());
                 key.part(format.as_ref().map(ToString::to_string).unwrap_or_default());
+                // The content decides, not the path: a trace may lie elsewhere the next time.
                 key.part(content.expect("traces were looked into"));
             }
             (WorkloadOrigin::Synthetic(name), RunRequests::Made(made)) => {
@@ -246,6 +249,7 @@ impl<'a> PaperPlan<'a> {
                     made.set(&format!("seed={seed}"))?;
                 }
                 if self.quick {
+                    // It is shortened after the seed: no setting of the paper can make it long again.
                     made.shorten(QUICK)?;
                 }
                 // What is wrong with it is known after the first time.
@@ -264,6 +268,7 @@ impl<'a> PaperPlan<'a> {
         ];
         let mut settings = self.paper.settings.clone();
         settings.extend(self.paper.workload[task.workload].settings.clone());
+        // The variant comes last and wins over the workload, which wins over the paper.
         settings.extend(task.variant.iter().flat_map(|variant| variant.settings.clone()));
         for (key, value) in settings {
             let text = text_of(&value).map_err(|error| error.at(format_args!("settings: {key}")))?;
@@ -272,6 +277,7 @@ impl<'a> PaperPlan<'a> {
         if let WorkloadOrigin::File { limit: Some(limit), .. } = self.origin(task) {
             let given = pairs.iter().position(|(key, _)| key == "limit").map(|at| pairs.remove(at).1);
             let given = given.and_then(|text| quantity::count(&text).ok()).unwrap_or(u64::MAX);
+            // A limit of the paper's own stays if it is the shorter one.
             pairs.push(("limit".to_owned(), given.min(*limit).to_string()));
         }
         Ok(pairs)
@@ -331,6 +337,7 @@ impl WorkloadOrigin {
 fn shorter(key: String, value: String) -> (String, String) {
     let shorter = match key.as_str() {
         "warmup" | "limit" => {
+            // A share needs no change: it shortens with the trace.
             let requests = quantity::count(&value).map(|n| if n == 0 { 0 } else { (n / QUICK).max(1) }.to_string());
             requests.or_else(|_| quantity::time(&value).map(|time| format!("{}ns", time.0 / QUICK))).ok()
         }
@@ -361,6 +368,7 @@ fn origin(
     let format = workload.format.as_ref().map(|text| text.parse::<FormatSpec>()).transpose();
     let format = format.map_err(|error| at(&error))?;
     let of_file = |file: PathBuf, format| WorkloadOrigin::File { file, format, limit: None, content: None };
+    // A file that was recognised by its content counts more than one that has the right name.
     if let Some(recognised) = found.zip(workload.trace.as_ref()).and_then(|(found, trace)| found.of(trace)) {
         return Ok(Some(of_file(recognised.path.clone(), recognised.format.clone())));
     }

@@ -58,6 +58,7 @@ pub(crate) struct SkewEffort {
 
 fn measured(effort: SkewEffort, collector: &SkewCollector, footprint: &str) -> Result<MeanEstimate, EvidenceError> {
     let host_pages = u64::from(effort.blocks) * 7 / 8 * u64::from(PAGES_PER_BLOCK);
+    // The warm-up is as long as what is measured: a device that begins full has to reach its steady state.
     let writes = host_pages * effort.overwrites;
     let seeds: Vec<u64> = (1..=effort.seeds).collect();
     let figures = parallel::map(&seeds, |&seed| {
@@ -131,6 +132,7 @@ pub(crate) fn skew(
                 out.push_str(" | |\n");
                 continue;
             }
+            // The others differ among themselves, so that none of them is taken for the truth.
             let mean = others.iter().sum::<f64>() / others.len() as f64;
             let deviation = found.mean / mean - 1.0;
             let figures: Vec<String> = others.iter().map(|figure| format!("{figure:.2}")).collect();

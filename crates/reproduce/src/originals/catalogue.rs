@@ -186,6 +186,8 @@ impl TraceCatalogue {
                     )));
                 }
             }
+            // What is published of the family holds for each of its traces, after what is published of the
+            // trace.
             trace.published.extend(family.published.iter().cloned());
             trace.specs = specs;
         }
@@ -224,6 +226,7 @@ impl KnownTrace {
         let ends = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
         self.names.iter().any(|name| {
             let mut found = file.match_indices(name.as_str());
+            // The name must stand alone: with another digit it is another trace's.
             found.any(|(at, _)| ends(file[..at].chars().next_back()) && ends(file[at + name.len()..].chars().next()))
         })
     }

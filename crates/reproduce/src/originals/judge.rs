@@ -61,6 +61,7 @@ pub(super) fn judge(trace: &KnownTrace, measured: &MeasuredTrace, like: TraceLik
     };
     let more: Vec<_> =
         off(&whole).into_iter().filter(|check| check.measure.is_sum() && check.found > check.expected).collect();
+    // A part of a trace has less of everything that is summed, never more.
     if !more.is_empty() {
         return not_it(None, more);
     }
@@ -89,6 +90,7 @@ pub(super) fn judge(trace: &KnownTrace, measured: &MeasuredTrace, like: TraceLik
     let is_proven = like.has_volumes == Some(true);
     match begins {
         Some(Ok(())) => return prefix("it begins with the original's first requests".to_owned()),
+        // With the right volumes it may be a piece from the middle.
         Some(Err(reason)) if !is_proven => return not_it(Some(reason), Vec::new()),
         _ => {}
     }
@@ -110,6 +112,7 @@ pub(super) fn judge(trace: &KnownTrace, measured: &MeasuredTrace, like: TraceLik
 
 /// Compares all that was measured of a table's figures; times of converted files are left out.
 fn check(table: &PublishedTable, measured: &MeasuredTrace, is_converted: bool) -> Vec<StatisticCheck> {
+    // Converting may cut times to a coarser unit.
     let figures = table.figures.iter().filter(|(measure, _)| !(is_converted && measure.is_time()));
     let checks = figures.filter_map(|(&measure, &expected)| {
         let found = measured.get(measure, table.first)?;

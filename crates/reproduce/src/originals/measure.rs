@@ -142,11 +142,13 @@ impl MeasuredTrace {
             stat
         };
         let (mut all, mut has_pages) = (stat(pages), pages);
+        // The tables of first requests are counted in the same pass, without pages, which cost the memory.
         let mut firsts: Vec<(u64, TraceStat)> = firsts.iter().map(|&first| (first, stat(false))).collect();
         let (mut of_first, mut begins, mut error) = (BTreeMap::new(), Vec::new(), None);
         let (mut batch, mut seen) = (Vec::new(), 0_u64);
         loop {
             if let Err(reason) = source.next_batch(&mut batch) {
+                // What was read before the fault still tells which trace it is.
                 error = Some(reason.to_string());
                 break;
             }
@@ -164,6 +166,7 @@ impl MeasuredTrace {
             of_first.extend(done.into_iter().map(|(first, stat)| (first, stat.finish())));
             all.feed(&batch);
             if has_pages && all.page_entries() > MOST_PAGE_ENTRIES {
+                // The counts of requests are worth more than those of pages, and need no memory.
                 all.forget_pages();
                 has_pages = false;
             }

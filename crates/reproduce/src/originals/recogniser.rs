@@ -71,6 +71,7 @@ impl<'a> TraceRecogniser<'a> {
         for reading in readings {
             let format = reading.format.clone();
             let (verdict, requests) = self.judge(reading, &named);
+            // The reading that says most wins: formats that share columns all read the file.
             if best.as_ref().is_none_or(|best| best.verdict.rank() < verdict.rank()) {
                 best = Some(found(Some(format), requests, verdict));
             }
@@ -87,6 +88,7 @@ impl<'a> TraceRecogniser<'a> {
         let open = |format: Option<FormatSpec>| destage_trace::open(path, &OpenOptions { format, lenient: false });
         let error = match open(None) {
             Ok(trace) => return Ok(vec![reading(trace.format_spec().clone(), trace)]),
+            // A fault at a line or a byte is one of the content, and no other format would read it.
             Err(error) if error.place != FilePlace::File => return Err(error),
             Err(error) => error,
         };
@@ -99,6 +101,8 @@ impl<'a> TraceRecogniser<'a> {
                     continue;
                 }
                 tried.push(format);
+                // The first batch shows whether the format reads it; the file is opened again to judge it
+                // whole.
                 let first = open(Some(format.clone())).and_then(|mut trace| trace.next_batch(&mut Vec::new()));
                 if let (Ok(()), Ok(trace)) = (first, open(Some(format.clone()))) {
                     readings.push(reading(format.clone(), trace));

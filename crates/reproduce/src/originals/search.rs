@@ -49,6 +49,7 @@ pub fn search(
             return found;
         }
         let files = std::mem::take(&mut walk.files);
+        // Files are looked at side by side, but few at a time: each takes memory for its pages.
         for part in files.chunks(AT_A_TIME) {
             let look = |file: &PathBuf| {
                 step(file);
@@ -89,6 +90,7 @@ impl FolderWalk {
                     skip(&folder, &NEITHER);
                     continue;
                 }
+                // Links may lead back to a folder that was seen.
                 Ok(meta) if !self.known.insert((meta.dev(), meta.ino())) => continue,
                 Ok(_) => {}
                 Err(error) => {
@@ -110,6 +112,7 @@ impl FolderWalk {
                     Err(error) => skip(&folder, &error),
                 }
             }
+            // The order of a folder is the file system's; sorted, two searches find the same first.
             paths.sort();
             let mut within = Vec::new();
             for path in paths {
