@@ -51,6 +51,7 @@ impl ComparedFigure {
     /// Returns the difference of the second value from the first, as a part of the first.
     pub fn change(&self) -> Option<f64> {
         let [Some(first), Some(second)] = self.values else { return None };
+        // The change is relative to the first, which is what the second is compared with.
         let difference = second - first;
         // Nothing that stays nothing has not changed; what was nothing has changed by no part of it.
         if difference == 0.0 { Some(0.0) } else { Some(difference / first).filter(|change| change.is_finite()) }
@@ -168,6 +169,7 @@ impl RunComparison {
             ],
         };
         let differences = others.into_iter().map(|key| (key.clone(), of(key)));
+        // What all runs agree in does not explain a change.
         let differences = differences.filter(|(_, [first, second])| first != second).collect();
         let runs = pairs.iter().map(|&(i, j)| {
             let both = [&results[0][i], &results[1][j]];

@@ -19,6 +19,7 @@ const LEAST_BINS: usize = 16;
 
 /// The results of all runs.
 pub(crate) fn results(runs: &[ReportRun]) -> Value {
+    // The runs share the bins, so that a page with many runs stays small enough to open.
     let per_run = (BINS / runs.len().max(1)).max(LEAST_BINS);
     runs.iter().map(|run| compact(&run.result, per_run)).collect()
 }
@@ -33,6 +34,7 @@ fn compact(value: &Value, bins: usize) -> Value {
             let object = coarser.as_ref().unwrap_or(object);
             let inner = |(key, value): (&String, &Value)| {
                 let value = match value {
+                    // As columns the names of the fields stand once, not in each of thousands of records.
                     Value::Array(records) if COLUMNS.contains(&key.as_str()) => columns(records),
                     value => compact(value, bins),
                 };
@@ -63,6 +65,7 @@ fn coarser(series: &Map<String, Value>, most: usize) -> Option<Map<String, Value
     let merged: Vec<Value> = bins.chunks(per).map(merged).collect();
     let mut series = series.clone();
     let width = series.get("width").and_then(Value::as_u64).unwrap_or_default();
+    // The width grows with the bins, so that the page's script knows no difference.
     series.insert("width".to_owned(), json!(width.saturating_mul(per as u64)));
     series.insert("bins".to_owned(), Value::Array(merged));
     Some(series)
@@ -80,6 +83,7 @@ fn merged(bins: &[Value]) -> Value {
         let value = if key.ends_with("_max") {
             values.max().unwrap_or_default()
         } else if key == "backlog_min" {
+            // Bins without requests have no backlog that anybody saw.
             let seen = bins.iter().filter(|bin| number(bin, "requests") > 0);
             seen.map(|bin| number(bin, key)).min().unwrap_or_default()
         } else {
@@ -120,6 +124,7 @@ fn chart_of(chart: &ReportChart, runs: &[ReportRun], group: &RunGroup) -> Value 
         let ranked = objective == group.objective;
         let of = |point: &GroupPoint| {
             let run = &runs[point.run];
+            // A saturated run has no rank, so that its cell stays empty.
             json!(objective.of(group.kind, run).filter(|_| !(ranked && run.is_saturated())))
         };
         value["values"] = group.points.iter().map(of).collect();

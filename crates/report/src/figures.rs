@@ -195,7 +195,7 @@ macro_rules! catalogue {
         )?;
     )+) => {
         $(
-            $(#[doc = concat!("What is declared with the field `", $field, "`.")])?
+            $(#[doc = concat!("Names the figure that is declared with the field `", $field, "`.")])?
             $(#[doc = $meaning])?
             pub const $name: ResultFigure =
                 $(ResultFigure::of_field($result::FIELDS, $field))?

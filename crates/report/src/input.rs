@@ -26,6 +26,7 @@ pub fn read(file: &str, text: &[u8]) -> Result<Vec<ReportRun>, ReportError> {
     let mut runs = Vec::with_capacity(results.len());
     for (i, result) in results.into_iter().enumerate() {
         let wrong = |(key, what)| ReportError::Run { file: file.to_owned(), run: i + 1, key, what };
+        // The version comes first: with another one every field may be missing.
         check_version(&result).map_err(wrong)?;
         let is_array = result.get("array").is_some();
         check("", &result, if is_array { &arrays } else { &buffers }).map_err(wrong)?;
@@ -54,6 +55,7 @@ fn check_version(result: &Value) -> Result<(), InputFault> {
 
 /// A value in a message.
 fn shown(value: &Value) -> String {
+    // The file may be anybody's: what is shown of it is short and has no control characters.
     let text: String = value.to_string().chars().take(40).collect();
     text.escape_debug().to_string()
 }
@@ -73,6 +75,7 @@ fn check(prefix: &str, value: &Value, fields: &[FieldDoc]) -> Result<(), InputFa
         };
         match value {
             Value::Null => {}
+            // The cause of saturation has fields by its kind, which the list of fields does not have.
             _ if field.name == "saturated" && value.is_object() => {}
             Value::Object(_) if !field.fields.is_empty() => check(&format!("{}.", key()), value, field.fields)?,
             Value::Array(items) if !field.fields.is_empty() => {
