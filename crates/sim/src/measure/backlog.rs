@@ -85,6 +85,7 @@ const LEAST_RISE: u64 = 64;
 /// that keeps up empties its queue again and again, however long it gets in bursts; one that does
 /// not never returns to where it was.
 pub(crate) fn growing(bins: &[SeriesBin]) -> Option<[u64; 4]> {
+    // The first half may still be filling buffers and says nothing about the rest.
     let half = &bins[bins.len() / 2..];
     let quarter = |i: usize| {
         let part = &half[half.len() * i / 4..half.len() * (i + 1) / 4];

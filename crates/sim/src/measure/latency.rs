@@ -88,6 +88,7 @@ impl LatencyHistogram {
             .checked_mul(self.sum_of_squares)
             .zip(self.sum.checked_mul(self.sum))
             .map_or_else(|| self.sum_of_squares as f64 / n - mean * mean, |(a, b)| (a - b) as f64 / (n * n));
+        // A class may end above the longest time that was seen.
         let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max);
         Some(LatencySummary {
             count,

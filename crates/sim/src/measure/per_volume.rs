@@ -119,6 +119,7 @@ impl PerVolume {
     #[inline]
     pub(crate) fn slot(&mut self, volume: u32) -> VolumeSlot {
         match self.last {
+            // Requests of one volume come in runs, which saves the table's look-up.
             Some((last, slot)) if last == volume => slot,
             _ => {
                 let slot = self.slots.get(&volume).copied().unwrap_or_else(|| self.add(volume));
@@ -131,6 +132,7 @@ impl PerVolume {
     #[cold]
     fn add(&mut self, volume: u32) -> VolumeSlot {
         let slot = VolumeSlot((self.numbers.len() as u16).min(VOLUMES));
+        // A trace can have a million volumes: those after the first share one slot.
         if slot.0 < VOLUMES {
             self.numbers.push(volume);
         } else {
@@ -151,6 +153,7 @@ impl PerVolume {
 
     /// Forgets what was counted, and keeps the places.
     pub(crate) fn restart(&mut self) {
+        // The slots stay, so that a volume keeps its number through the warm-up.
         self.counts.iter_mut().for_each(|counts| *counts = VolumeCounts::default());
     }
 
@@ -167,6 +170,7 @@ impl PerVolume {
         let known = self.counts.iter().enumerate().filter(|(_, counts)| !counts.is_empty());
         let mut results: Vec<_> =
             known.map(|(slot, counts)| counts.result(self.named(slot, names), &all, figures)).collect();
+        // The others come last, however much they moved: they are no volume.
         results.sort_by_key(|r| {
             (r.volume.is_none(), std::cmp::Reverse(r.host_bytes_read + r.host_bytes_written), r.volume)
         });
