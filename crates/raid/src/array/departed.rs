@@ -63,6 +63,7 @@ impl RaidArray {
         versions: &mut dyn PageVersions,
         out: &mut Out,
     ) {
+        // A row that is written whole needs nothing of what it held, wherever that is.
         if self.plan_full_rows(op, what, versions, out) {
             return;
         }
@@ -321,11 +322,13 @@ impl RaidArray {
         out: &mut Out,
     ) {
         let lost = self.data - row.columns.live;
+        // Slots for notes stay free: the states of the members must always find one.
         let room = self.own_slots().saturating_sub(NOTE_SLOTS + self.reserved) as u32;
         if room < lost.len() {
             versions.released(op);
             self.write_task(op).departed = None;
             self.waiting.push(op);
+            // A flush lets intents of idle rows end, and with them their entries of the log.
             self.own_flush(out);
             return;
         }

@@ -48,6 +48,7 @@ impl RaidArray {
     pub(super) fn run_goes_on(&mut self, op: OpId, run: u8, stripe: Stripe, pages: u16, out: &mut Out) {
         self.run_writes.open.push(OpenWrite { op, run, stripe, pages });
         self.run_writes.waiting.retain(|(op, _, of)| {
+            // A further write of the same row may complete it, so that those that wait look again.
             let wakes = *of == stripe;
             if wakes {
                 out.again(*op);
@@ -63,6 +64,7 @@ impl RaidArray {
         waiting.retain(|&(op, run, stripe)| {
             let waits = self.run_writes.is_behind(run, stripe);
             if !waits {
+                // It waits once: the run has passed, and nothing more is coming for its row.
                 self.write_task(op).has_gathered = true;
                 out.again(op);
             }

@@ -178,6 +178,7 @@ impl RaidArray {
         let begin = column * chunk + place.row_in_chunk;
         let end = begin + u32::from(pages);
         let last = (end - 1) / chunk;
+        // Over several columns the span is taken for whole chunks: its rows differ from column to column.
         let (first, rows) = if column == last { (place.row_in_chunk, u32::from(pages)) } else { (0, chunk) };
         StripeSpan { stripe: place.stripe, begin, end, first, rows, columns: ColumnSet::between(column, last) }
     }

@@ -22,6 +22,7 @@ impl RaidArray {
         let mut held = self.row_cache.begin();
         let columns = what.columns;
         self.each_waiting(op, what.rows, out, |other, task| {
+            // Only with the same pages is nothing left of the earlier write that anybody could read.
             let is_rewrite = task.asks().0 == columns && task.is_kept_by_cache();
             if is_rewrite {
                 held.folded.push(other);
@@ -29,10 +30,12 @@ impl RaidArray {
             is_rewrite
         });
         let Some(&last) = held.folded.last() else {
+            // Nothing was held: the box goes back to be used again.
             self.row_cache.keep(held, true);
             return op;
         };
         for &other in &held.folded {
+            // One write answers for all, so that it has to be as durable as the strictest.
             what.fua |= self.write_task(other).asks().1;
         }
         held.are_rewrites = true;

@@ -117,6 +117,7 @@ impl RowCache {
     /// Begins to hold rows.
     #[expect(clippy::unnecessary_box_returns, reason = "the box goes into the task of a write, and comes back")]
     pub(super) fn begin(&mut self) -> Box<HeldRows> {
+        // The lists inside keep their memory, so that a write allocates nothing.
         let mut held = self.spare.pop().unwrap_or_default();
         held.epoch = self.epoch;
         held.folded.clear();
@@ -133,6 +134,7 @@ impl RowCache {
             if kept.is_held {
                 return None;
             }
+            // A held row is on no list, so that nobody takes its place meanwhile.
             self.unlink(place);
             place
         } else {

@@ -102,6 +102,7 @@ impl RaidArray {
         while self.scrub.next < end && self.scrub.active < CONCURRENT {
             let (_, first) = self.config.geometry.stripe_of(self.scrub.next);
             let left = (end.0 - self.scrub.next.0).min(u64::from(ROWS)) as u32;
+            // An operation stays within one stripe: columns change their members from stripe to stripe.
             let rows = Rows::new(self.scrub.next, (chunk - first).min(left));
             self.scrub.next = rows.end();
             self.open_scrub(rows, order, out);
@@ -157,6 +158,7 @@ impl RaidArray {
             return;
         }
         let rows = self.scrub_task(op).rows;
+        // Rows with sources of their own cannot be read together.
         if rows.count > 1 && (versions.departs(rows) || self.members.bad.meets(rows)) {
             return self.scrub_by_rows(op, rows, out);
         }
@@ -171,6 +173,8 @@ impl RaidArray {
             task.stage = ScrubStage::Computing;
             out.step_notify(op, Step::Join, ready);
         } else {
+            // What cannot be compared is counted, so that a scrub without mismatches does not promise too
+            // much.
             self.scrub.tally.unchecked += u64::from(rows.count);
             out.close(op);
         }

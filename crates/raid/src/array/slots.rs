@@ -47,6 +47,7 @@ impl RaidArray {
     pub fn give_slot(&mut self, slot: NvSlot, out: &mut Out) {
         self.slots.free(slot);
         self.share.used -= 1;
+        // Operations wait for slots, whoever gives them back.
         self.wake(out);
     }
 
