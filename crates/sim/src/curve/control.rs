@@ -28,6 +28,8 @@ impl LruControl {
                         self.first_hits[at] += 1;
                     }
                 }
+                // A page that leaves the buffer of a run leaves the stack too, or both would not count
+                // alike.
                 SampleAction::WritePast | SampleAction::Trim => self.recency.forget(page),
                 SampleAction::Flush => {}
                 SampleAction::Measure => self.measuring = true,
@@ -37,6 +39,7 @@ impl LruControl {
 
     /// Hits of a buffer of so many pages.
     pub(super) fn hits(&self, pages: u64) -> u64 {
+        // A hit at a smaller size is one at all larger sizes.
         self.first_hits.iter().take(usize::try_from(pages).unwrap_or(usize::MAX)).sum()
     }
 }

@@ -122,6 +122,7 @@ pub fn lru(
     progress: &(dyn Fn(RunProgress) + Sync),
 ) -> Result<PassFindings, ExperimentError> {
     let mut pass = StackPass { walk: TraceWalk::new(scope), stack: LruStack::default() };
+    // The memory bounds the pages: a trace may have more of them than fit.
     let room = (resources.memory_bytes / BYTES_PER_PAGE).min(RECENCY_MOST as u64) as u32;
     let space = PageSpace::unbounded(scope.replay.geometry, room);
     let feeder = scope.replay.feeder(space);

@@ -34,6 +34,7 @@ pub(super) fn unit(spec: &PolicySpec) -> Result<SampledUnit, SampledError> {
     }
     for (key, value) in &spec.given {
         let absolute = ABSOLUTE.iter().find(|(of, param, _)| *of == base && param == key);
+        // A size in pages would be as large in the miniature as in the whole buffer.
         if absolute.is_some_and(|(.., relative)| !value.ends_with(relative)) {
             return refuse(format!("has {key} = {value}, which does not shrink with the buffer"));
         }

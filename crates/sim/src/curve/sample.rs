@@ -84,11 +84,13 @@ impl PageSamples {
         let hash = mixed(self.seed.wrapping_add(u64::from(unit)));
         // The lower half says how weak a sample may be to have it, the upper one which of them has it.
         let weakest = (hash as u32).leading_zeros();
+        // Most pages are in no sample: they are done with here, after one hash.
         if self.strengths.first().is_none_or(|&strongest| strongest > weakest) {
             return;
         }
         let sample = ((hash >> 32) as usize * SAMPLES) >> 32;
         for (strength, set) in self.strengths.iter().zip(&mut self.sets) {
+            // The samples are nested, so that a page in none of these is in no weaker one.
             if *strength > weakest {
                 break;
             }
@@ -100,6 +102,7 @@ impl PageSamples {
     /// Something happens to all of them.
     pub(super) fn add_to_all(&mut self, deed: SampleAction) {
         for sample in self.sets.iter_mut().flatten() {
+            // Flushes and the end of the warm-up concern all samples, whichever pages they have.
             sample.events.push(SampleEvent { page: 0, deed });
         }
     }

@@ -191,6 +191,7 @@ impl ConsumeFeeds for CurveSampler {
         let Self { walk, by_unit, all, pages, .. } = self;
         walk.feed(feed, &mut WalkGather { by_unit, all, pages });
         let waiting = self.by_unit.iter().map(|(_, samples, _)| samples.waiting()).sum::<usize>();
+        // Events are gathered so that the threads have enough to do each time.
         if waiting + self.all.as_ref().map_or(0, Vec::len) >= GATHERED {
             self.run();
         }
@@ -241,6 +242,7 @@ fn strength(pages: u64, unit: SampledUnit, sampling: CurveSampling) -> Option<(u
     };
     let miniature = |strength: u32| {
         let of = (SAMPLES as u64) << strength;
+        // The miniature is rounded, not cut: a bias would be the same at all seeds.
         (pages + of / 2) / of
     };
     let weak = (1..=sampling.strength.min(WEAKEST)).rev().find(|&strength| miniature(strength) >= least);
