@@ -75,6 +75,7 @@ impl TraceClock {
             (self.previous, self.latest, self.earliest) = (first.time.0, first.time.0, first.time.0);
         }
         let mut at = 0;
+        // Most traces never wrap: what is in order is gone over without being changed.
         while self.added == 0 {
             at += self.in_order(&requests[at..]);
             let Some(next) = requests.get_mut(at) else { return };
@@ -97,6 +98,7 @@ impl TraceClock {
             is_later
         };
         let count = requests.iter().take_while(is_in_order).count();
+        // The fields are kept in locals meanwhile, so that the loop writes no memory.
         (self.previous, self.longest_gap, self.latest) = (previous, longest_gap, self.latest.max(previous));
         self.requests += count as u64;
         count
@@ -138,6 +140,7 @@ impl TraceClock {
             let gap = period.checked_sub(back).filter(|gap| *gap <= period / GAP_PART);
             let is_latest = self.latest - self.previous <= period / GAP_PART;
             let begins = recorded.saturating_sub(earliest) <= period / GAP_PART;
+            // Requests out of order show some of these signs too, so that all are asked for.
             if known && is_latest && begins && gap.is_some_and(|gap| gap <= self.longest_gap.saturating_mul(GAP_TIMES))
             {
                 if self.wraps.count == 0 {

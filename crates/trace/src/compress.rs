@@ -179,6 +179,7 @@ impl TraceInput {
             .read_to_end(&mut magic)
             .map_err(|e| TraceError::io(file, FilePlace::Byte(0), "cannot be read", e))?;
         let compression = TraceCompression::of(&magic);
+        // The first bytes were taken to be looked at, and belong in front again.
         let whole = Cursor::new(magic).chain(raw);
         let buffered = |r| BufReader::with_capacity(COMPRESSED_CHUNK, r);
         let reader: Box<dyn Read + Send> = match compression {
@@ -188,6 +189,7 @@ impl TraceInput {
                 zstd::stream::read::Decoder::with_buffer(buffered(whole))
                     .map_err(|e| TraceError::io(file, FilePlace::File, "no Zstandard decoder", e))?,
             ),
+            // The header of a file decides the memory of its dictionary: the limit keeps that from growing.
             TraceCompression::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(buffered(whole), true, XZ_MEMORY_KIB)),
             TraceCompression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(buffered(whole))),
             TraceCompression::Lz4 => Box::new(lz4::Lz4Frames::new(buffered(whole))),

@@ -55,6 +55,8 @@ pub fn copy_native<W: Write>(source: &mut dyn TraceSource, out: W, level: i32) -
             break;
         }
         let known = source.volume_names();
+        // Names come as volumes are met, and each has to be written before the requests that use its
+        // number.
         if known.len() > names {
             writer.volume_names(known)?;
             names = known.len();
@@ -87,6 +89,7 @@ pub fn copy_export<W: Write>(
         if batch.is_empty() {
             break;
         }
+        // One batch with latencies is enough to tell that some are left out.
         any_latencies = any_latencies || source.latencies(&mut latencies)?;
         exporter.write(&batch, source.volume_names())?;
     }

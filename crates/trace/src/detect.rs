@@ -115,6 +115,7 @@ fn unmarked(head: &[u8], whole: bool) -> FoundFormat {
     if !head[..head.len().min(BINARY_SIGN)].contains(&0) {
         return detect_text(head, whole);
     }
+    // A zero byte is rare in text, so that records are tried first.
     let binary = detect_binary(head, whole);
     if !matches!(binary, Err(DetectionRefusal::Unknown(_))) {
         return binary;
@@ -179,6 +180,7 @@ fn titled(text: &[u8]) -> Option<(FormatSpec, &'static str)> {
 fn detect_text(head: &[u8], whole: bool) -> FoundFormat {
     let text = match memchr::memrchr(b'\n', head) {
         _ if whole => head,
+        // The last line is cut off by the head's end and would count as a fault.
         Some(end) => &head[..=end],
         None => {
             let reason = format!("has no end of line in its first 64 KiB ({}...): not a text trace", start(head));

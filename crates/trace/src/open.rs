@@ -125,6 +125,7 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<TraceReques
         return open_recording(path, recording, options);
     }
     let (input, meter) = TraceInput::open(path)?;
+    // Only a plain file can be read at two places; compressed data and pipes go one way.
     let seekable = (input.compression() == TraceCompression::None && meter.size().is_some()).then_some(path);
     let trace = open_input(input, meter, seekable, options)?;
     match trace.format.refuse(path, None) {
@@ -168,6 +169,7 @@ impl TraceFiles {
 fn open_recording(path: &Path, recording: TraceFiles, options: &OpenOptions) -> Result<TraceRequests, TraceError> {
     let wrong = |reason: String| Err(TraceError::new(path, FilePlace::File, reason));
     let TraceFiles { format: plain, files } = recording;
+    // The names of a recording's files tell its format, so that no content is looked at.
     let format = options.format.clone().unwrap_or_else(|| plain.clone());
     if format.id() != plain.id() {
         let first = files[0].display();
@@ -213,6 +215,7 @@ fn open_input(
 ) -> Result<TraceRequests, TraceError> {
     let file = input.file().to_owned();
     let compression = input.compression();
+    // Detection looks at the head and takes nothing, so that a pipe can be read from its start.
     input.look_ahead(HEAD)?;
     // Records may begin like the mark of UTF-16 by chance.
     if options.format.as_ref().is_none_or(FormatSpec::is_text) {

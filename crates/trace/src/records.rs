@@ -69,6 +69,7 @@ impl ByteReader {
 
     #[cold]
     fn fill(&mut self, wanted: usize) -> Result<(), TraceError> {
+        // A record that was cut by the chunk's end is made whole in front.
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -147,6 +148,8 @@ impl<F: RecordFormat> RecordSource<F> {
         };
         let length = match self.format.length(prefix) {
             Ok(length) => length,
+            // Without its length nobody knows where the next record begins, even if faults are to be left
+            // out.
             Err(fault) => return Err(self.bytes.error(fault.into_reason())),
         };
         let held = self.bytes.available(length)?;
@@ -155,6 +158,7 @@ impl<F: RecordFormat> RecordSource<F> {
             return self.cut(len, length);
         };
         let mut sink = RequestSink::new(out, &mut self.progress);
+        // A record counts as a whole: a fault takes back the requests that it has given already.
         let parsed = sink.whole(|sink| self.format.parse_record(record, sink));
         if let Err(fault) = parsed {
             self.fault(fault)?;

@@ -51,6 +51,7 @@ impl RepeatedTrace {
     /// From the first arrival of a pass to the first of the next one.
     fn period(&self) -> Nanos {
         let span = self.latest.since(self.first.unwrap_or(self.latest)).0;
+        // A mean gap lies between two passes, so that the last request and the first do not come together.
         let gap = span.checked_div(self.requests.saturating_sub(1)).unwrap_or(0);
         Nanos(span.saturating_add(gap))
     }
@@ -60,6 +61,7 @@ impl TraceSource for RepeatedTrace {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         self.current.next_batch(out)?;
         while out.is_empty() && self.pass + 1 < self.passes && self.requests > 0 {
+            // What the passes before have counted is kept: each reader counts its own.
             self.skipped = self.skipped();
             self.outside = self.outside();
             self.current = (self.open)()?;

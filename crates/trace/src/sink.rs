@@ -77,6 +77,7 @@ impl VolumeTable {
         let mut key = std::mem::take(&mut self.key);
         key.clear();
         key.extend_from_slice(first);
+        // No field of a line has an end of line, so that two pairs never share a key.
         key.push(b'\n');
         key.extend_from_slice(second);
         let volume = match self.last_text_volume {
@@ -112,6 +113,7 @@ impl VolumeTable {
     }
 
     fn add(&mut self, name: String) -> ParsedLine<u32> {
+        // A wrong column makes a new volume of each line; the bound tells so before the memory is full.
         if self.names.len() == MAX_VOLUMES {
             return Err(FieldFault::fatal(format!(
                 "this is the {}th volume; that many mean that the volume column is something else, check --format",

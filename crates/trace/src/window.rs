@@ -86,6 +86,7 @@ impl WindowedTrace {
     /// Returns the arrival of the next request, counted from the trace's first.
     fn elapsed(&mut self, time: Nanos) -> Nanos {
         let first = *self.first.get_or_insert(time);
+        // A request out of order arrives together with the latest before it.
         self.latest = self.latest.max(time);
         self.latest.since(first)
     }
@@ -128,6 +129,7 @@ impl WindowedTrace {
         self.seen += (end - start) as u64;
         if end < batch.len() || self.window.limit == Some(self.within) {
             self.stage = WindowStage::Behind;
+            // The rest is counted only for the message that nothing lies in the window.
             if self.within == 0 {
                 self.pass_over(&batch[end..]);
             }
@@ -171,6 +173,7 @@ impl TraceSource for WindowedTrace {
             }
             out.truncate(self.handed.end);
             out.drain(..self.handed.start);
+            // The time before the window is taken out, or a simulation would begin with a long pause.
             if self.outside > 0 {
                 let first = self.first.unwrap_or(self.begins);
                 for request in &mut *out {
@@ -184,6 +187,7 @@ impl TraceSource for WindowedTrace {
     fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
         let any = self.inner.latencies(out)?;
         out.truncate(self.handed.end);
+        // Latencies are those of the whole batch below, of which a part was handed on.
         out.drain(..self.handed.start.min(out.len()));
         Ok(any)
     }

@@ -27,6 +27,8 @@ impl<R: BufRead> Lz4Frames<R> {
             input.read_exact(&mut magic)?;
             match magic {
                 MAGIC => {
+                    // The magic was read to tell a frame from a skippable one, and the decoder wants it
+                    // again.
                     *magic_left = MAGIC.len();
                     return Ok(true);
                 }

@@ -68,6 +68,7 @@ impl<R: Read> Utf16Text<R> {
         let mut whole = self.units.len() / 2 * 2;
         let is_first_half = |pair: &[u8]| (0xd800..0xdc00).contains(&unit(pair));
         if !self.has_ended && whole >= 2 && is_first_half(&self.units[whole - 2..whole]) {
+            // The second half of the pair comes with the next bytes.
             whole -= 2;
         }
         let mut bytes = [0; 4];

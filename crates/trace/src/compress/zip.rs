@@ -73,6 +73,7 @@ impl<R: BufRead> ZipFiles<R> {
 
     /// Opens the next file. Returns false behind the last.
     fn next_file(&mut self, mut input: R) -> io::Result<bool> {
+        // Files are read from the front one after the other, so that an archive can come through a pipe.
         let mark = array::<4>(&mut input)?;
         if mark != FILE {
             check_directory(&mut input, mark, self.files)?;
