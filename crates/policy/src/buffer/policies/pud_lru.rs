@@ -172,6 +172,7 @@ impl UpdatedBlocks {
         let (size, rank) = (*size, PudRank { pud: history.key(), last: Reverse(history.last) });
         let most = 2 * self.live[size as usize] as usize + 64;
         let heap = &mut self.heaps[size as usize];
+        // Outdated entries are swept once they outnumber the live ones, which is O(1) for each entry.
         if heap.len() > most {
             heap.retain(|entry| Self::stands(blocks, size, entry));
         }
@@ -222,6 +223,7 @@ impl UpdatedBlocks {
                 continue;
             }
             let history = &mut blocks[top.block as usize].history;
+            // An entry that was updated since is moved down where it is met, not at each update.
             if history.entered == history.last {
                 break Some(*top);
             }
@@ -362,6 +364,7 @@ impl BlockPolicy for PudLru {
             self.new_at = Some(self.new.prev(block + 1));
         } else {
             let top = self.updated.take(size);
+            // The entry is out only for this search: the veto may think otherwise at the next one.
             self.passed_over.extend(top.map(|entry| (size, entry)));
         }
         self.first_from(blocks, self.new_at.unwrap_or_else(|| self.new.prev(NEW)))
@@ -391,6 +394,7 @@ impl PudLru {
     #[inline]
     fn count_in(&mut self, history: &UpdateHistory) {
         let (number, slope) = history.line();
+        // Each PUD is a line over time, so that the mean needs their sums and no pass over the blocks.
         self.sum += i128::from(number);
         self.slope += slope;
     }
@@ -447,6 +451,7 @@ impl PudLru {
         let floor = PudRank::above(self.threshold(blocks));
         let key = floor.later(-self.now()).pud;
         let mut end = self.updated.end();
+        // Larger sizes come first, and of a size whose top is below the threshold none is looked at.
         while let Some(size) = self.updated.tops.last_above(key, end).filter(|&size| size > 1) {
             let choice = self.updated_above(blocks, size, floor);
             if choice.is_some() {
