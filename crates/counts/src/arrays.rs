@@ -42,6 +42,7 @@ fn planned<C: Controller + 'static>(config: &ArrayConfig, controller: C, op: Hos
         let mut steps = 0;
         for tag in 0..REQUESTS {
             let request = HostRequest { tag, op, offset: random.below(space) * PAGE, len: PAGE, fua: false };
+            // Hosts flush too, and flushes let intents end.
             let flush = HostRequest { op: HostOp::Flush, offset: 0, len: 0, ..request };
             for request in [Some(request), (tag % 64 == 63).then_some(flush)].into_iter().flatten() {
                 engine.submit(Nanos(0), request).expect("a range on the array");
@@ -128,6 +129,7 @@ pub fn hit(name: &str) -> Work {
     Box::new(move || {
         let mut hits = 0;
         (0..REQUESTS).for_each(|_| hits = run(HostOp::Read, random.below(read)));
+        // A workload that does not do what its name says would count something else unnoticed.
         assert_eq!(hits - before, REQUESTS, "all are hits");
         hits
     })
@@ -221,6 +223,7 @@ pub fn tier(cache: &str) -> Work {
         let op = if random.below(2) == 0 { HostOp::Read } else { HostOp::Write };
         (op, random.skewed(space))
     });
+    // The cache is filled before counting begins.
     requests.play(2 * REQUESTS);
     Box::new(move || {
         let counts = |requests: &Loop| *requests.executor.controller().counts().expect("it has a device");

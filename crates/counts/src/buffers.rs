@@ -38,6 +38,7 @@ impl PolicyVisitor for Prepare {
     fn visit<B: BufferPolicy + Send + 'static>(self, mut buffer: B, _: BuiltPolicy) -> Work {
         let mut out = Evictions::default();
         buffer.grow(PAGES);
+        // The buffer is full when counting begins, so that each miss evicts.
         write(&mut buffer, &self.full, &mut out);
         Box::new(move || write(&mut buffer, &self.counted, &mut out))
     }

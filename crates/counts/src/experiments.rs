@@ -39,6 +39,7 @@ fn over_ssd(policy: &str, config: SsdConfig, requests: Vec<Request>) -> Work {
     let experiment = experiment(policy, 256, DeviceConfig::Ssd(config, StartState::Full));
     Box::new(move || {
         let (accesses, collections) = run(&experiment, || Box::new(Memory::new(requests.clone())));
+        // A change that makes collections rare would otherwise pass for a faster one.
         assert!(collections > 50, "{collections} collections are no test of them");
         accesses + collections
     })
