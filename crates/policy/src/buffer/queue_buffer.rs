@@ -113,6 +113,8 @@ impl<P: QueuePolicy<HELD, ALL>, const HELD: usize, const ALL: usize> BufferPolic
         }
         let mut victim = None;
         if queues.held() == self.capacity {
+            // The victim is chosen before anything changes: without one the access bypasses and leaves no
+            // trace.
             victim = policy.victim(queues, ghost, veto);
             if victim.is_none() {
                 return AccessOutcome::Bypassed;

@@ -83,6 +83,7 @@ impl QueuePolicy<2, 4> for Arc {
 
     #[inline]
     fn victim<V: EvictionVeto>(&mut self, queues: &mut ArcQueues, ghost: Option<u32>, veto: &mut V) -> Option<u32> {
+        // The victim depends on the ghost, since the target is moved before one is chosen.
         let in_b2 = ghost.is_some_and(|ghost| queues.queue_of(ghost) == B2);
         queues.victim(order(queues, self.target_after(queues, ghost), in_b2), veto)
     }
@@ -96,6 +97,7 @@ impl QueuePolicy<2, 4> for Arc {
         victim: Option<u32>,
         out: &mut Evictions,
     ) {
+        // The target moves only with a page that enters: one that bypasses teaches nothing.
         self.target = self.target_after(queues, ghost);
         if let Some(victim) = victim {
             self.give_up(queues, victim, out);
@@ -142,6 +144,7 @@ impl Arc {
     fn forget_for_one(&self, queues: &mut ArcQueues) {
         let [t1, t2, b1, b2] = [T1, T2, B1, B2].map(|list| u64::from(queues.len(list)));
         let capacity = u64::from(self.capacity);
+        // The lists are shortened before the page comes, so that their bounds always hold.
         let full = if t1 + b1 >= capacity {
             B1
         } else if t1 + t2 + b1 + b2 >= 2 * capacity {

@@ -118,6 +118,7 @@ impl BlockPolicy for Bplru {
     }
 
     fn note_trim(&mut self, blocks: &mut PolicyBlocks<Self>, block: u32, _pages_before: u32) {
+        // A block with a gap is not written whole, whatever was written before.
         blocks.blocks[block as usize].history = BROKEN;
         self.parking.take_back(block + 1, LIST, &mut self.list);
     }
@@ -161,6 +162,7 @@ impl Bplru {
             LruCompensation::LastPageFull => offset == self.pages_per_block - 1 && own.pages == self.pages_per_block,
             LruCompensation::Ordered => {
                 let sequence = &mut own.history;
+                // One page out of order breaks the sequence until the block has left.
                 *sequence = if *sequence == offset { offset + 1 } else { BROKEN };
                 *sequence == self.pages_per_block
             }

@@ -98,6 +98,7 @@ impl Cave {
     #[inline]
     fn move_to(&mut self, list: u32, frame: u32, vetoed: bool) {
         let own = self.pages.frame_mut(frame);
+        // The tag names the list that the frame leaves.
         self.collected -= u32::from(u32::from(own.tag) == COLD_DIRTY);
         self.collected += u32::from(list == COLD_DIRTY);
         own.cold = list != MIXED;
@@ -222,6 +223,7 @@ impl BufferPolicy for Cave {
             } else if own.cold {
                 self.move_to(COLD_DIRTY, last, V::ACTIVE);
             } else {
+                // The second chance of a hot dirty page: it leaves when it comes here again.
                 own.cold = true;
                 self.pages.move_to_front(MIXED, last);
             }
@@ -245,6 +247,7 @@ impl BufferPolicy for Cave {
                 out.spread_pages(kind, std::iter::once((page, channel)));
                 if !keep {
                     self.remove(frame);
+                // A clean page must not be programmed with the collected ones.
                 } else if u32::from(self.pages.frame(frame).tag) == COLD_DIRTY {
                     self.move_to(COLD_CLEAN, frame, true);
                 }

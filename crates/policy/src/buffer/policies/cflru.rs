@@ -73,6 +73,7 @@ impl WindowAdaptation {
         if let Some((cost, accesses)) = self.last {
             let (now, before) =
                 (u128::from(self.cost) * u128::from(accesses), u128::from(cost) * u128::from(self.accesses));
+            // The fractions are compared by products, so that the direction is exact.
             self.grows ^= now > before;
         }
         self.last = Some((self.cost, self.accesses));
@@ -176,6 +177,7 @@ impl ListPolicy for Cflru {
     fn note_access(&mut self, access: PageAccess, is_hit: bool) {
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.accesses += 1;
+            // A read miss costs a read of flash, which is the unit of the cost.
             adaptation.cost += u64::from(!is_hit && !access.write);
         }
     }
@@ -194,9 +196,11 @@ impl ListPolicy for Cflru {
         while self.dirty.len() < self.window {
             let Some(frame) = self.dirty.next(&pages.lists) else { break };
             if !pages.lists.frame(frame).dirty {
+                // The published search visits the dirty pages as well.
                 pages.memory_accesses += u64::from(self.dirty.len()) + 1;
                 return Some(frame);
             }
+            // Dirty pages of the window are met once, not at each eviction.
             self.dirty.add(&mut pages.lists, frame);
         }
         let last = pages.lists.least_recent(RECENT)?;

@@ -141,6 +141,7 @@ impl BlockPolicy for Clc {
             self.lists.move_after(SI, node);
         } else {
             *is_in_si = true;
+            // The cluster stands in the list of the size that it had before.
             let pages_before = *pages - u32::from(is_added);
             if pages_before > 0 {
                 self.leave_cold(cluster, pages_before);
@@ -209,6 +210,7 @@ impl Clc {
     #[inline]
     fn leave_cold(&mut self, cluster: u32, pages: u32) {
         self.lists.unlink(self.node(cluster));
+        // A list that has only its sentinel is empty.
         if self.lists.next(pages) == pages {
             self.cold.remove(pages);
         }

@@ -80,6 +80,7 @@ impl ListPolicy for LruWsr {
     }
 
     fn chosen(&mut self, pages: &mut BufferedPages, _turn: usize, _frame: u32) {
+        // The published search gives a second chance to every page that it goes over, also under a veto.
         pages.move_passed(FIRST_TURN, |frame| is_spared(frame).then_some(RECENT));
     }
 }

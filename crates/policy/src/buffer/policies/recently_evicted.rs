@@ -193,6 +193,7 @@ impl ListPolicy for RecentlyEvicted {
         if lists.frame(frame).tag & IN_WINDOW == 0 {
             return;
         }
+        // The boundary is the newest page of the window, so that the next older one takes its part.
         if self.boundary == frame {
             self.boundary = lists.next(frame);
         }
@@ -221,6 +222,7 @@ impl ListPolicy for RecentlyEvicted {
     #[inline]
     fn lists_changed(&mut self, lists: &mut PageLists) {
         while self.in_window < self.window {
+            // The window is filled up after each change, so that an eviction finds it complete.
             let frame = lists.prev(self.boundary);
             if frame == RECENT {
                 return;
@@ -257,6 +259,7 @@ impl ListPolicy for RecentlyEvicted {
     /// Makes the page's block a victim block, if it is none.
     #[inline]
     fn note_eviction(&mut self, pages: &mut BufferedPages, frame: u32) {
+        // The published search asks each victim block for its oldest page.
         pages.memory_accesses += self.victims.len() as u64 + 1;
         let block = self.block_of(&pages.lists, frame);
         if !self.blocks[block as usize].is_victim {
@@ -325,6 +328,7 @@ impl RecentlyEvicted {
         if self.victims.len() == self.most_victims as usize
             && let Some(first) = self.victims.pop_front()
         {
+            // The block that was a victim longest makes room.
             self.blocks[first as usize].is_victim = false;
         }
         self.victims.push_back(block);

@@ -148,6 +148,7 @@ impl QueuePolicy<2, 3> for S3Fifo {
     ) {
         if let Some(frame) = ghost {
             queues.soil(frame, access.write);
+            // A page that comes back starts without uses: those of before have let it leave.
             queues.set_count(frame, 0);
             queues.put(MAIN, frame);
         } else {
@@ -179,6 +180,7 @@ impl S3Fifo {
     fn scan_small(&self, queues: &mut S3Queues, stop: ScanStop) -> Option<u32> {
         let mut at = queues.oldest(SMALL);
         while let Some(frame) = at {
+            // The next one is found first, since the frame may move to the other queue.
             at = queues.newer(SMALL, frame);
             queues.memory_accesses += 1;
             if queues.count(frame) >= self.uses {
@@ -227,6 +229,7 @@ impl S3Fifo {
         if main.is_some() || small_first {
             return main;
         }
+        // The second look at the main queue finds what the small one has sent there.
         self.scan_small(queues, stop).or_else(|| Self::scan_main(queues, stop))
     }
 

@@ -100,6 +100,7 @@ impl QueuePolicy<2, 3> for TwoQ {
         if queues.queue_of(frame) == AM {
             queues.memory_accesses += 1;
             queues.put(AM, frame);
+        // A hit in the first queue moves nothing: correlated uses shall not count as a second one.
         } else if V::ACTIVE {
             queues.reconsider(frame);
         }

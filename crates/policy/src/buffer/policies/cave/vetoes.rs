@@ -20,6 +20,7 @@ impl Cave {
         if self.pages.len() == 0 || veto.exhausted() == WhenExhausted::Bypass {
             return Some(false);
         }
+        // What is left to leave is a parked page: it is clean, and costs no program.
         let oldest = self.parking.oldest()?;
         self.drop_page(oldest, out);
         Some(true)
