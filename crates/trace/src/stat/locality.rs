@@ -187,6 +187,7 @@ impl LocalityCollector {
         let of = self.of;
         for request in requests.iter().filter(|request| of.has(request.op)) {
             let split = self.geometry.split(request.offset, request.len);
+            // One request of so many pages would fill the memory, and tells nothing of locality.
             if split.pages >= LONG_PAGES {
                 self.long_requests += 1;
                 continue;
@@ -219,6 +220,7 @@ impl LocalityCollector {
         }
         let lists = LOCALITY_LISTS.iter().zip(&mut self.fills);
         for (stay, (&list, fill)) in self.stays[number].iter_mut().zip(lists) {
+            // With so many others since, an LRU list of this length no longer holds the block.
             if distance.is_some_and(|distance| distance >= list) {
                 fill.end(std::mem::take(stay));
             }
@@ -230,6 +232,7 @@ impl LocalityCollector {
     /// The locality of everything fed.
     pub fn finish(mut self) -> LocalitySummary {
         for stays in &self.stays {
+            // Stays that the end of the trace cuts count too, or blocks used all along would be missing.
             for (fill, &stay) in self.fills.iter_mut().zip(stays) {
                 fill.end(stay);
             }

@@ -137,6 +137,7 @@ impl TraceStat {
         self.first = self.first.min(time);
         self.last = self.last.max(time);
         let end = match &mut self.present {
+            // Requests of one volume come in runs, which saves the table's look-up.
             Some((present, end)) if *present == volume => end,
             other => {
                 if let Some((before, end)) = other.take() {
@@ -198,6 +199,7 @@ impl TraceStat {
     pub fn finish(self) -> TraceSummary {
         let mut s = self.sum;
         s.duration = self.last.since(self.first);
+        // The last volume of the trace was not put back into the table.
         let present = self.present.is_some_and(|(volume, _)| !self.ends.contains_key(&volume));
         s.volumes = self.ends.len() as u64 + u64::from(present);
         [s.unique_pages, s.unique_pages_read, s.unique_pages_written] = self.pages.count();

@@ -49,6 +49,7 @@ impl PageSet {
     /// Adds `pages` pages from `first` on.
     #[inline]
     pub(super) fn touch(&mut self, volume: u32, first: u64, pages: u64, direction: AccessDirection) {
+        // A long request is one range: a bit for each page would take memory for nothing.
         if pages >= LONG_PAGES {
             self.long[direction as usize].add(volume, first, first.saturating_add(pages));
             return;
@@ -68,6 +69,7 @@ impl PageSet {
     #[inline]
     fn group(&mut self, volume: u32, group: u64) -> &mut PageGroup {
         let key = group / CHUNK_GROUPS as u64;
+        // Most traces have one volume, whose first pages a table finds without hashing.
         let known = if volume == 0 { self.table.get(key as usize).copied() } else { None };
         let chunk = known.filter(|&chunk| chunk != UNTOUCHED).unwrap_or_else(|| self.find_or_add(volume, key));
         &mut self.chunks[chunk as usize][(group % CHUNK_GROUPS as u64) as usize]
@@ -107,6 +109,7 @@ impl PageSet {
         for (&(volume, key), chunk) in self.chunk_keys.iter().zip(&self.chunks) {
             for (group, &[r, w]) in (key * CHUNK_GROUPS as u64..).zip(chunk) {
                 for ((sum, bits), long) in sums.iter_mut().zip([r | w, r, w]).zip([&either, read, written]) {
+                    // Pages that a range has too are counted with the range.
                     let alone = if bits == 0 { 0 } else { bits & !long.mask(volume, group) };
                     *sum = sum.saturating_add(u64::from(alone.count_ones()));
                 }

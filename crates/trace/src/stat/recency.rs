@@ -47,6 +47,7 @@ impl RecencyStack {
         self.now += 1;
         let before = std::mem::replace(&mut self.last[number], now);
         let touched = before != NEVER;
+        // The places after its last touch are those of other things that were touched since.
         let above = touched.then(|| self.places - self.up_to(before));
         // Without holes, which there seldom are, what is given up is the thing's own place.
         let hole = self.holes.peek().copied().filter(|&hole| !touched || hole > before);
@@ -72,6 +73,7 @@ impl RecencyStack {
         if let Some(last) = self.last.get_mut(number)
             && *last != NEVER
         {
+            // The place stays as a hole, which the next thing from below fills: a buffer has room then too.
             self.holes.push(std::mem::replace(last, NEVER));
         }
     }

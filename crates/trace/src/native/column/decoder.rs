@@ -147,6 +147,7 @@ impl<'a> DecodedColumn<'a> {
 
         let mut dictionary = [0; MAX_DICTIONARY];
         if encoding == ColumnEncoding::Dictionary {
+            // All indices are checked at once here, so that decoding needs no check for each value.
             let highest = parts[0].iter().copied().fold(0, u8::max);
             if usize::from(highest) >= entries {
                 let reason = format!("dictionary index {highest} of {entries} entries");
