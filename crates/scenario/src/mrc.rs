@@ -139,6 +139,7 @@ impl MrcQuery {
         progress: &(dyn Fn(RunProgress) + Sync),
     ) -> Result<CurveResult, MrcError> {
         settings.flag(POLICY.name(), vec![DEFAULT_POLICY.to_owned()])?;
+        // LRU's curve comes exactly from the first pass; all others are sampled in a second one.
         let rest: Vec<PolicySpec> = self.policies.iter().filter(|policy| !is_exact(policy)).cloned().collect();
         if let Some(first) = rest.first()
             && !requests.can_be_read_again()
@@ -181,6 +182,7 @@ impl MrcQuery {
     fn sizes(&self, page: u64, found: &PassFindings) -> Result<Vec<u64>, MrcError> {
         let wrong = |right| MrcError::Argument(WrongArgument { name: "sizes", value: None, right });
         let mut sizes = chosen(&self.sizes, page, Some(found)).map_err(wrong)?;
+        // Shares and ranges may cross, and a curve is read from left to right.
         sizes.sort_unstable();
         match sizes.iter().find(|&&bytes| bytes == 0 || !bytes.is_multiple_of(page)) {
             Some(&bytes) => {
@@ -201,5 +203,6 @@ fn strength(rate: &str) -> Result<u32, MrcError> {
     let share = basis_points(rate).ok().filter(|&share| share > 0);
     let share =
         share.ok_or_else(|| wrong("rate", rate, "a share above 0% and up to 100%, with at most two decimals"))?;
+    // Samples are of one page in a power of two, so that the rate is rounded to the next larger one.
     Ok((10_000 / share).ilog2())
 }

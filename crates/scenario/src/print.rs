@@ -61,9 +61,11 @@ pub fn scenario(settings: &ScenarioSettings) -> Result<String> {
         }
     }
     open.extend(followed(&simulation, settings));
+    // Values that follow from others are printed as comments: given, they might contradict a change.
     let text = written(&full, &open);
     let mut read = ScenarioSettings::new(settings.keys());
     read.read_text(Path::new("scenario.toml"), &text)?;
+    // The file is read again: a scenario that would run something else must not be printed.
     if described(&read)?.0 != wanted {
         return Err(ScenarioError::new("these settings cannot be written as a scenario file"));
     }

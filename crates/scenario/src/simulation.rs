@@ -116,6 +116,7 @@ pub fn find_sizes(
     progress: &(dyn Fn(RunProgress) + Sync),
 ) -> Result<(), SizesError> {
     if requests.needs_sizes(settings)? {
+        // The settings are checked before the trace is read, as far as they do not need its sizes.
         let scope = simulation(settings, &requests.before_sizes())?.scope();
         let found = curve::lru(&scope, sim::resources(settings)?, &mut || requests.open(0), progress)?;
         requests.sized(found);

@@ -110,6 +110,7 @@ pub(crate) fn buffer_policy(text: &str) -> std::result::Result<PolicySpec, Strin
     let spec = buffer::canonical(text.parse().map_err(|error: SpecError| error.to_string())?);
     match buffer::info(&spec.name) {
         Err(_) if names::called(&spec.name, all_host_caches().map(|cache| cache.name)).is_some() => {
+            // The name is known, only not here: a list of other names would not help.
             Err("a cache of the host over an array, not a buffer: give array too, such as --array raid5:5".into())
         }
         _ => Ok(spec),

@@ -119,6 +119,7 @@ fn warmup(text: &str) -> std::result::Result<GivenWarmup, String> {
     if text.ends_with('%') {
         return q::basis_points(text).map(GivenWarmup::Share);
     }
+    // A bare number counts requests; a time has its unit.
     match (q::count(text), q::time(text)) {
         (Ok(0), _) => Ok(GivenWarmup::Known(WarmupPart::None)),
         (Ok(requests), _) => Ok(GivenWarmup::Known(WarmupPart::Requests(requests))),
