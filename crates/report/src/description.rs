@@ -57,7 +57,7 @@ impl TraceDescription {
     /// Reads the trace, which the user named `file` and which is in this format, to its end, and describes it in pages of this geometry.
     ///
     /// # Errors
-    /// Where it cannot be read, or what it holds cannot be told.
+    /// Fails where it cannot be read, or what it holds cannot be told.
     pub fn of(
         file: &str,
         format: &'static str,

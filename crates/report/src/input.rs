@@ -10,7 +10,7 @@ use crate::{ReportError, ReportRun};
 /// Reads the results that `destage sim --json` wrote; `file` names them in errors.
 ///
 /// # Errors
-/// Where they are no JSON, no list of runs, of another version, or lack a key or have something of
+/// Fails where they are no JSON, no list of runs, of another version, or lack a key or have something of
 /// another kind there.
 pub fn read(file: &str, text: &[u8]) -> Result<Vec<ReportRun>, ReportError> {
     let syntax = |error: serde_json::Error| ReportError::Syntax { file: file.to_owned(), why: error.to_string() };

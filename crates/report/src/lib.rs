@@ -87,7 +87,7 @@ pub const FILES: [&str; 12] = [
 /// Results as `destage sim --json` writes them, which [`read`] reads back to the last bit.
 ///
 /// # Errors
-/// Where one cannot be written as JSON.
+/// Fails where one cannot be written as JSON.
 pub fn json(runs: &[ReportRun]) -> Result<Vec<u8>, ReportError> {
     let results: Vec<_> = runs.iter().map(|run| &run.result).collect();
     let mut json = serde_json::to_vec_pretty(&results).map_err(|error| ReportError::Write(error.to_string()))?;
@@ -145,7 +145,7 @@ impl RunsReport {
     /// Every file of the report's folder: name, of [`FILES`], and content.
     ///
     /// # Errors
-    /// Where a table cannot be written as Parquet.
+    /// Fails where a table cannot be written as Parquet.
     pub fn files(&self) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
         let mut files =
             vec![(PAGE.to_owned(), self.page().into_bytes()), ("results.json".to_owned(), json(&self.runs)?)];

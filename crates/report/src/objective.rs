@@ -30,7 +30,7 @@ impl RankingObjective {
     /// The objective of a name of the command line.
     ///
     /// # Errors
-    /// What would be right.
+    /// Tells what would be right.
     pub fn named(name: &str) -> Result<Self, &'static str> {
         Ok(match name {
             "mean" => Self::Mean,

@@ -19,7 +19,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Begins a table with these columns as CSV.
     ///
     /// # Errors
-    /// Where `out` cannot be written.
+    /// Fails where `out` cannot be written.
     pub fn csv(mut out: W, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
         out.write_all(csv::head(columns.iter().map(|(name, _)| *name)).as_bytes())?;
         Ok(Self(RowForm::Csv(out)))
@@ -28,7 +28,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Begins a table of this name with these columns as Parquet, in which each piece is a row group.
     ///
     /// # Errors
-    /// Where `out` cannot be written.
+    /// Fails where `out` cannot be written.
     pub fn parquet(out: W, name: &str, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
         Self::parquet_about(out, name, columns, &[])
     }
@@ -36,7 +36,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// The same with keys and values that are told of the file, in its metadata.
     ///
     /// # Errors
-    /// Where `out` cannot be written.
+    /// Fails where `out` cannot be written.
     pub fn parquet_about(
         out: W,
         name: &str,
@@ -49,7 +49,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Writes further rows: all columns, with as many cells each.
     ///
     /// # Errors
-    /// Where they cannot be written, or hold cells of another kind.
+    /// Fails where they cannot be written, or hold cells of another kind.
     pub fn write(&mut self, columns: &[ResultColumn]) -> io::Result<()> {
         match &mut self.0 {
             RowForm::Csv(out) => out.write_all(csv::rows(columns).as_bytes()),
@@ -60,7 +60,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Ends the table; returns what it was written to.
     ///
     /// # Errors
-    /// Where its end cannot be written.
+    /// Fails where its end cannot be written.
     pub fn finish(self) -> io::Result<W> {
         match self.0 {
             RowForm::Csv(out) => Ok(out),

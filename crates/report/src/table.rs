@@ -12,7 +12,7 @@ impl ResultTable {
     /// Itself as Parquet.
     ///
     /// # Errors
-    /// Where it cannot be written so.
+    /// Fails where it cannot be written so.
     pub fn parquet(&self) -> Result<Vec<u8>, ReportError> {
         parquet::write(self)
     }

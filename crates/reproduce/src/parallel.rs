@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// limit how many run at a time.
 ///
 /// # Errors
-/// That of the first item in order that fails; items after it may not have been tried.
+/// Returns that of the first item in order that fails; items after it may not have been tried.
 pub(crate) fn map<T: Sync, R: Send, E: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R, E> + Sync,
@@ -22,7 +22,7 @@ pub(crate) fn map<T: Sync, R: Send, E: Send>(
 /// in memory at once.
 ///
 /// # Errors
-/// That of the first item in order that fails; items after it may not have been tried.
+/// Returns that of the first item in order that fails; items after it may not have been tried.
 pub(crate) fn map_at_a_time<T: Sync, R: Send, E: Send>(
     at_a_time: usize,
     items: &[T],

@@ -105,7 +105,7 @@ impl MrcQuery {
     /// the pages in the samples, such as `5%`, and a seed, which decides which pages these are.
     ///
     /// # Errors
-    /// Where one of them is none, or a policy's hits cannot be told without a device.
+    /// Fails where one of them is none, or a policy's hits cannot be told without a device.
     pub fn new(
         sizes: impl IntoIterator<Item = impl AsRef<str>>,
         policies: impl IntoIterator<Item = impl AsRef<str>>,
@@ -130,7 +130,7 @@ impl MrcQuery {
     /// of what LRU's pass found before the second one begins.
     ///
     /// # Errors
-    /// Where a setting or a size is wrong, or the trace cannot be read, as a pipe a second time.
+    /// Fails where a setting or a size is wrong, or the trace cannot be read, as a pipe a second time.
     pub fn curves(
         &self,
         mut settings: ScenarioSettings,

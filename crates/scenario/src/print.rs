@@ -27,7 +27,7 @@ const REQUESTS: u64 = 1_000_000;
 /// others, such as an SSD's from its preset, it stands in a comment.
 ///
 /// # Errors
-/// Where the settings describe no simulation, and where the names of files cannot be written.
+/// Fails where the settings describe no simulation, and where the names of files cannot be written.
 pub fn scenario(settings: &ScenarioSettings) -> Result<String> {
     let mut full = settings.with_whole_paths(&[TRACE, WORKLOAD], |key, value| {
         value != "-" && (key.name != WORKLOAD.name() || workload::is_file(value))

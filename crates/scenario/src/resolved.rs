@@ -39,7 +39,7 @@ impl ScenarioSettings {
     /// The same for whoever reads them elsewhere: names of workload files begin at the root.
     ///
     /// # Errors
-    /// Where the working directory is not known.
+    /// Fails where the working directory is not known.
     pub fn elsewhere(&self) -> Result<Self, ScenarioError> {
         self.with_whole_paths(&[WORKLOAD], |_, value| workload::is_file(value))
     }
@@ -51,7 +51,7 @@ impl TraceLooks {
     /// stands for what the trace's files hold.
     ///
     /// # Errors
-    /// Where the settings describe no simulation, or the trace cannot be read, or not twice.
+    /// Fails where the settings describe no simulation, or the trace cannot be read, or not twice.
     pub fn resolved(
         &mut self,
         settings: &ScenarioSettings,

@@ -86,7 +86,7 @@ impl<T> TypedSetting<T> {
     /// Returns its value if it has one, or else this one.
     ///
     /// # Errors
-    /// What would be right in its place.
+    /// Tells what would be right in its place.
     pub fn get_or(&self, settings: &ScenarioSettings, other: T) -> Result<T, ScenarioError> {
         Ok(self.optional(settings)?.unwrap_or(other))
     }
@@ -94,7 +94,7 @@ impl<T> TypedSetting<T> {
     /// Returns its value if it has one.
     ///
     /// # Errors
-    /// What would be right in its place.
+    /// Tells what would be right in its place.
     pub fn optional(&self, settings: &ScenarioSettings) -> Result<Option<T>, ScenarioError> {
         self.optional_by(settings, self.parse)
     }

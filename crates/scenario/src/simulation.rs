@@ -80,7 +80,7 @@ pub enum CountError {
 /// own; `progress` is told the share of the trace and the requests read.
 ///
 /// # Errors
-/// Where they cannot be read, or cannot be read twice.
+/// Fails where they cannot be read, or cannot be read twice.
 pub fn count(
     settings: &ScenarioSettings,
     requests: &mut SimulatedRequests,
@@ -109,7 +109,7 @@ pub enum SizesError {
 /// takes a pass of its own.
 ///
 /// # Errors
-/// Where it cannot be read, or cannot be read twice.
+/// Fails where it cannot be read, or cannot be read twice.
 pub fn find_sizes(
     settings: &ScenarioSettings,
     requests: &mut SimulatedRequests,

@@ -165,7 +165,7 @@ fn root(of: f64, degree: u32) -> f64 {
 /// The sizes of a list in its order, each once where it was chosen.
 ///
 /// # Errors
-/// What would be right, where the trace does not allow what is asked, or nothing is `found` of it.
+/// Tells what would be right, where the trace does not allow what is asked, or nothing is `found` of it.
 pub fn chosen(asked: &[CacheSize], page: u64, found: Option<&PassFindings>) -> Result<Vec<u64>, String> {
     let mut all: Vec<u64> = Vec::new();
     for size in asked {

@@ -32,7 +32,7 @@ impl SweepDescription {
     /// Reads a sweep file.
     ///
     /// # Errors
-    /// What is wrong with it, with the line.
+    /// Tells what is wrong with it, with the line.
     pub fn read(file: &Path) -> Result<Self, SweepError> {
         Self::parse(file, &destage_scenario::read(file)?)
     }
@@ -40,7 +40,7 @@ impl SweepDescription {
     /// The sweep that a text describes; `file` names it in errors, and names in it begin at its folder.
     ///
     /// # Errors
-    /// What is wrong with it, with the line.
+    /// Tells what is wrong with it, with the line.
     pub fn parse(file: &Path, text: &str) -> Result<Self, SweepError> {
         let wrong = |offset: usize, what: &dyn std::fmt::Display| {
             SweepError::new(what).at(format_args!("{}, line {}", file.display(), line_of(text, offset)))

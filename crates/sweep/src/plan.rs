@@ -47,7 +47,7 @@ impl GroupPlan {
     /// The plan of what a file says. `fetched` has the files of traces that are URLs.
     ///
     /// # Errors
-    /// What is wrong with the grid, a combination of it, or a trace.
+    /// Tells what is wrong with the grid, a combination of it, or a trace.
     pub(crate) fn new(
         description: &SweepDescription,
         fetched: &[(String, PathBuf)],

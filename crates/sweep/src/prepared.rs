@@ -55,7 +55,7 @@ impl PreparedExperiment {
     /// The experiment that these settings describe, over these requests of a trace that is called so.
     ///
     /// # Errors
-    /// Where they describe none that could begin, or a file cannot be read.
+    /// Fails where they describe none that could begin, or a file cannot be read.
     pub(crate) fn new(settings: &ScenarioSettings, of: TracePart, name: &str) -> Result<Self, SweepError> {
         let requests = of.requests(sim::requests(settings)?);
         let files = traces::contents(&requests.files())?;

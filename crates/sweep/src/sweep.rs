@@ -58,7 +58,7 @@ impl ParameterSweep {
     /// has the files of traces that are URLs; `progress` is told of passes over traces that planning takes.
     ///
     /// # Errors
-    /// What is wrong with the grid, a combination of it, a trace, or the folder. Nothing has been run then.
+    /// Tells what is wrong with the grid, a combination of it, a trace, or the folder. Nothing has been run then.
     pub fn open(
         description: &SweepDescription,
         fetched: &[(String, PathBuf)],

@@ -34,7 +34,7 @@ impl SweepGroup {
     /// requests is either in the settings or found again wherever it is carried out.
     ///
     /// # Errors
-    /// Where they describe none that could begin, or a trace cannot be read, or only once.
+    /// Fails where they describe none that could begin, or a trace cannot be read, or only once.
     pub fn whole(settings: &ScenarioSettings, requests: &SimulatedRequests, called: &str) -> Result<Self, SweepError> {
         let trace = match TRACE.path(settings)? {
             Some(file) => {
@@ -84,7 +84,7 @@ type RemoteResult = Result<Vec<ReportRun>, SweepError>;
 /// Has another program carry out groups, many at a time; `ended` is told how many have. What they bring, in their order.
 ///
 /// # Errors
-/// That of the first of them that brings nothing; others may not have been tried then.
+/// Returns that of the first of them that brings nothing; others may not have been tried then.
 pub fn elsewhere(
     groups: &[SweepGroup],
     other: &dyn RemoteRunner,

@@ -44,7 +44,7 @@ pub struct ExportedCounts {
 /// requests.
 ///
 /// # Errors
-/// Where they cannot be read or written.
+/// Fails where they cannot be read or written.
 pub fn copy_native<W: Write>(source: &mut dyn TraceSource, out: W, level: i32) -> Result<(W, u64), CopyError> {
     let mut writer = NativeWriter::with_level(out, level)?;
     let (mut batch, mut latencies) = (Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ pub fn copy_native<W: Write>(source: &mut dyn TraceSource, out: W, level: i32) -
 /// returns `out`.
 ///
 /// # Errors
-/// Where they cannot be read or written, or the format cannot hold them.
+/// Fails where they cannot be read or written, or the format cannot hold them.
 pub fn copy_export<W: Write>(
     source: &mut dyn TraceSource,
     out: W,

@@ -2,7 +2,7 @@
 //! writes and 250,000 reads of 4 KiB, uniform over 435,200 pages (1,700 MiB), with Poisson arrivals
 //! 2 ms apart on average.
 //!
-//! Its generator is repeated here (xorshift64*, times cut to microseconds), so that the requests
+//! The trace's generator is repeated here (xorshift64*, times cut to microseconds), so that the requests
 //! are those that the others were given, but for one arrival that is a microsecond later: the
 //! logarithm is `libm`'s, which gives the same on every machine, and not that of one platform.
 

@@ -1,7 +1,7 @@
 //! The kernels with AVX2 and BMI2: words of half a block are packed and spread by a permutation
 //! from a table, bytes of a word by the instructions for bits, PEXT and PDEP.
 //!
-//! What is unsafe here is said in the module `avx512`.
+//! The module `avx512` says why the unsafe code here is sound.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::x86_64::{

@@ -131,7 +131,7 @@ impl ForeignPolicy {
     /// The policy's buffer.
     ///
     /// # Errors
-    /// Where the policy cannot be made; its maker knows why.
+    /// Fails where the policy cannot be made; its maker knows why.
     pub fn build(&self, config: BufferConfig) -> Result<ForeignBuffer, ChooserFailed> {
         Ok(ForeignBuffer {
             chooser: (self.make)(config)?,

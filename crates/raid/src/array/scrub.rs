@@ -2,7 +2,7 @@
 //! with their parity or degraded meanwhile. What is left to compare of them is compared.
 //!
 //! A repair takes the data for right, as md does, and the first copy: nothing tells which page of a row is the wrong one.
-//! It needs no intent: until parity is written the row is as inconsistent as it was found.
+//! A repair needs no intent: until parity is written the row is as inconsistent as it was found.
 
 use destage_plan::{
     BadPage, Buf, Claim, Class, ColumnSet, OpId, Out, PageFate, PageReport, Row, Rows, ScrubOrder, ScrubTally, Step,

@@ -224,7 +224,7 @@ impl PaperPages {
     /// Every file of the report's folder: name, of [`FILES`](Self::FILES), and content.
     ///
     /// # Errors
-    /// Where a table cannot be written as Parquet.
+    /// Fails where a table cannot be written as Parquet.
     pub fn files(self) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
         let mut files = vec![(PAGE.to_owned(), self.html().into_bytes())];
         files.extend(self.claims.table("claims", &CLAIMS).files()?);

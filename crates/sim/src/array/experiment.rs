@@ -342,7 +342,7 @@ impl ArrayExperiment {
     /// Of each run, in the order of results, what tells it from the others.
     ///
     /// # Errors
-    /// Where the experiment cannot be run.
+    /// Fails where the experiment cannot be run.
     pub fn names(&self) -> Result<Vec<String>, ArrayError> {
         let smallest = self.smallest()?;
         let of = |ArrayCombination { policy, cache, scheduler }: ArrayCombination| {

@@ -6,7 +6,7 @@
 //! within the noise of the first victims; at 102 proper, one block less to write to costs half a
 //! percent of the moves.
 //!
-//! Its mean response is 9.67023 ms. Its device takes 20 commands at a time, and the rest waits in
+//! The mean response of `DiskSim` is 9.67023 ms. Its device takes 20 commands at a time. The rest waits in
 //! the driver, in order.
 
 use destage_plan::PageGeometry;

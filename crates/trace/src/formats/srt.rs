@@ -16,7 +16,7 @@
 //!
 //! Blocks count from the start of the disk, whatever section (or raw device) they were reached
 //! through, as the cylinder field shows; so the volume is the disk, called `disk` and its unit.
-//! Their size is the disks' `sectorsize` in the header (256 B on the disks of that time), which
+//! A block's size is the disks' `sectorsize` in the header (256 B on the disks of that time), which
 //! must be the same for all; else `unit=` must give it.
 
 use destage_plan::Op;
