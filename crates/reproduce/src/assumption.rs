@@ -1,4 +1,4 @@
-//! What a paper leaves open, as data: each with the values that it may have.
+//! Describes what a paper leaves open, as data: each with the values that it may have.
 
 use destage_scenario::ScenarioError;
 use serde::Deserialize;
@@ -12,10 +12,10 @@ pub const MOST_ASSUMPTIONS: usize = 12;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenAssumption {
-    /// Its name, as it is shown.
+    /// Names the assumption, as it is shown.
     pub name: String,
-    /// What it decides: a key of `destage sim`, `workload KEY` for a key of synthetic workloads, or `policy NAME` for what runs in
-    /// that policy's place.
+    /// Names what the assumption decides: a key of `destage sim`, `workload KEY` for a key of synthetic workloads, or `policy
+    /// NAME` for what runs in that policy's place.
     pub key: String,
     /// The values that are tried, that of the paper's file first.
     pub values: Vec<toml::Value>,
@@ -24,7 +24,7 @@ pub struct OpenAssumption {
     pub on: Vec<String>,
 }
 
-/// What an assumption decides.
+/// Selects what an assumption decides.
 enum AssumptionTarget<'a> {
     Setting(&'a str),
     Workload(&'a str),

@@ -1,4 +1,4 @@
-//! What is needed of a paper's runs: by its claims, its figures and the values that it prints.
+//! Lists what is needed of a paper's runs: by its claims, its figures and the values that it prints.
 
 use std::collections::BTreeSet;
 

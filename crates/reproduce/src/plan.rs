@@ -70,7 +70,7 @@ impl PaperTask<'_> {
         self.variant.and_then(|variant| variant.run_as.get(policy)).or(self.run_as.get(policy)).unwrap_or(policy)
     }
 
-    /// What a policy's run at a buffer size shares its results with.
+    /// Returns what a policy's run at a buffer size shares its results with.
     pub(crate) fn shared<'b>(&'b self, policy: &'b String, cache: u64) -> SharedRun<'b> {
         (self.context, self.running(policy), cache)
     }
@@ -352,7 +352,7 @@ enum RunRequests {
     Made(Box<NamedWorkload>),
 }
 
-/// Where the workload is, if it is anywhere: what was recognised as its trace, else a file of one of its names that was not found
+/// Finds the workload, if it is anywhere: what was recognised as its trace, else a file of one of its names that was not found
 /// to be something else.
 fn origin(
     workload: &WorkloadEntry,

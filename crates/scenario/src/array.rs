@@ -54,7 +54,7 @@ fn member_cache(settings: &ScenarioSettings, page: u64, member: &str) -> Result<
     Ok(cache)
 }
 
-/// Whether an array of such members is to fit the trace.
+/// Returns whether an array of such members is to fit the trace.
 fn capacity(settings: &ScenarioSettings, requests: &SimulatedRequests, member: &str) -> Result<DeviceCapacity> {
     match (member, MEMBER_SIZE.is_given(settings)) {
         ("ssd", sized) => array_capacity(settings, requests, sized),

@@ -39,7 +39,7 @@ pub struct SweepSummary {
     pub file: String,
     /// Names of the devices of its runs, each once, SSDs by preset and model.
     pub devices: Vec<String>,
-    /// How many there are. The same run stands at each point of the grid that it is at.
+    /// Counts the rows. The same run stands at each point of the grid that it is at.
     pub rows: usize,
     /// Different runs of the plan.
     pub runs: usize,

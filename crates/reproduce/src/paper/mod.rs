@@ -65,7 +65,7 @@ pub struct PaperFile {
     /// Why claims do not hold.
     #[serde(default)]
     pub reason: Vec<ClaimReason>,
-    /// What the paper leaves open, for a [search](crate::search).
+    /// Lists what the paper leaves open, for a [search](crate::search).
     #[serde(default)]
     pub assumption: Vec<OpenAssumption>,
     /// Policies in whose place another runs, unless a variant says otherwise: what a search tries.
@@ -174,9 +174,9 @@ pub enum ClaimOver {
     /// Each size, workload and pair is looked at by itself; the claim holds as far as it holds for the worst.
     #[default]
     Each,
-    /// Their mean: "reduces it by so much on average".
+    /// Takes the mean of the improvements: "reduces it by so much on average".
     Mean,
-    /// What the means of the figure over all of them improve by: "reduces the average by so much".
+    /// Takes the improvement of the means of the figure over all of them: "reduces the average by so much".
     Averages,
     /// The best of all.
     Best,
@@ -377,7 +377,7 @@ impl PaperClaim {
         self.workload.all().iter().chain(&self.than_workload)
     }
 
-    /// Whether it says how much.
+    /// Returns true if the claim says how much.
     pub fn states_size(&self) -> bool {
         !self.sign_only && self.sign() != 0
     }

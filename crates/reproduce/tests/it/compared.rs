@@ -1,4 +1,4 @@
-//! What a claim is compared over: sizes, workloads, pairs, seeds, and runs that a device cannot keep up with.
+//! Tests what a claim is compared over: sizes, workloads, pairs, seeds, and runs that a device cannot keep up with.
 
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -209,7 +209,8 @@ proptest! {
         }
     }
 
-    /// Who holds in size is within a factor of two: both ends of the interval are, but for the rounding of what is printed.
+    /// Tests that a claim that holds in size is within a factor of two: both ends of the interval are, but for the rounding of
+    /// what is printed.
     #[test]
     fn what_holds_in_size_is_near(least in 5.0_f64..95.0, mean in 0.0_f64..100.0, half in 0.0_f64..20.0) {
         let claim = claim("response", [least, least], "");

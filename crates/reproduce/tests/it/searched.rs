@@ -25,7 +25,7 @@ align = "2KiB"
 space = "64MiB"
 "#;
 
-/// Its two claims contradict each other, until FAB stands in the place of BPLRU; and that needs reads.
+/// Holds a paper whose two claims contradict each other, until FAB stands in the place of BPLRU; and that needs reads.
 const PAPER: &str = r#"
 name = "open"
 title = "A paper that leaves things open"

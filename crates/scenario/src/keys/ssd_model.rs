@@ -15,9 +15,9 @@ use crate::{ScenarioError, ScenarioSettings, SettingKey};
 /// Tells which model of an SSD it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SsdModel {
-    /// That of the papers.
+    /// Selects the model of the papers.
     Classic,
-    /// That of drives of data centres.
+    /// Selects the model of drives of data centres.
     Modern,
 }
 

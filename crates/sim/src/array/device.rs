@@ -148,7 +148,7 @@ pub struct ModelCounts {
     pub disk: DiskWork,
     /// Counts the work of an SSD; zero for other devices.
     pub flash: FlashWork,
-    /// What it did by stream, if it keeps streams apart.
+    /// Holds the work by stream, if the device keeps streams apart.
     pub streams: StreamWork,
 }
 

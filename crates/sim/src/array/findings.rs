@@ -125,7 +125,7 @@ fn shared_handles(run: &ArrayResult) -> Option<RunFinding> {
     None
 }
 
-/// That work was left for after the run.
+/// Reports that work was left for after the run.
 fn owed(run: &ArrayResult) -> Option<RunFinding> {
     let debt = run.parity_debt.as_ref()?;
     if debt.rows_owed == 0 || (debt.rows_owed as f64) < OWED * debt.rows_left as f64 {

@@ -1,4 +1,4 @@
-//! What SSDs with flexible data placement wrote, by stream.
+//! Reports what SSDs with flexible data placement wrote, by stream.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ impl StreamWork {
 }
 
 record! {
-    /// What an SSD that keeps streams of writes apart wrote of one of them.
+    /// Counts what an SSD that keeps streams of writes apart wrote of one of them.
     pub struct StreamResult {
         stream: Cow<'static, str> ["-"] "unlabelled, journal, delta, dirty, clean, data or parity",
         handle: Option<u64> ["1"] "placement handle of its writes; streams beyond ssd.placement-handles share them; null if only a device wrote it that was replaced",

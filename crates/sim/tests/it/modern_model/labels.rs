@@ -1,4 +1,4 @@
-//! Who labels writes with their streams: the caches and the array, over drives with flexible data placement.
+//! Tests who labels writes with their streams: the caches and the array, over drives with flexible data placement.
 
 use destage_plan::{Nanos, Op, Request};
 use destage_raid::RaidLevel;

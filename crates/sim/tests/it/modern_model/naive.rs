@@ -112,7 +112,7 @@ pub struct NaiveDrive {
     opened: u64,
     /// Open superblocks: of each placement handle, and of what collection moves of each, or of all.
     points: BTreeMap<(bool, usize), usize>,
-    /// How many there can be.
+    /// Limits the number of write points.
     most_points: u64,
     /// Stream of the next writes, of each sector, and the handle of each labelled stream, in the order of their first writes.
     pub stream: PlacementStream,
