@@ -92,7 +92,11 @@ fn device(run: &ReportRun) -> String {
     if run.is_array {
         let members = bytes("array.members").unwrap_or_default();
         let size = bytes("array.member_bytes").map_or(String::new(), |size| format!(" of {}", show_capacity(size)));
-        return format!("{} over {members} members{size}: {}", run.text("array.level"), kind_words(run, run.text("device")));
+        return format!(
+            "{} over {members} members{size}: {}",
+            run.text("array.level"),
+            kind_words(run, run.text("device"))
+        );
     }
     match run.text("device") {
         "ssd" => {
