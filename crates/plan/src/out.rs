@@ -6,6 +6,7 @@
 //! * A controller plans anew only when nothing of the operation is in flight, so no buffer is written under a new
 //!   plan.
 
+mod debug;
 mod meddle;
 
 use std::collections::VecDeque;
@@ -690,27 +691,5 @@ fn grant(ops: &mut [Op], queue: &mut VecDeque<Pending>, op: OpId) {
     slot.waits -= 1;
     if slot.waits == 0 {
         queue.push_back(Pending::Granted(op));
-    }
-}
-
-/// The operations that are open, with their claims and how far each step is: for the printout of a
-/// harness.
-impl std::fmt::Debug for Out {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (id, op) in self.ops.iter().enumerate().filter(|(_, op)| op.live) {
-            let closed = if op.closed { "closed" } else { "open" };
-            writeln!(f, "OpId({id}) {:?} {closed} frag {:?} claim {:?}", op.class, op.frag, op.claim)?;
-            for (index, slot) in op.steps.iter().enumerate() {
-                let number = StepNo(index as u8);
-                let state = match () {
-                    () if op.failed.contains(number) => "failed",
-                    () if op.done.contains(number) => "done",
-                    () if op.issued.contains(number) => "in flight",
-                    () => "waits",
-                };
-                writeln!(f, "  {index} {state}: {:?} after {:?}", slot.step, slot.after)?;
-            }
-        }
-        Ok(())
     }
 }

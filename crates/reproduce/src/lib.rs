@@ -1,7 +1,6 @@
 //! Evidence: destage against theory and conservation laws ([`validate`]), and against what papers
 //! claim ([`mod@reproduce`]; the claims are data, see [`paper`]; [`search`] looks for the assumptions under which most of them hold).
 
-pub mod assumption;
 mod compare;
 pub mod counted;
 pub mod figure;

@@ -1,4 +1,4 @@
-//! Searches a paper's [open assumptions](crate::assumption) for the configuration under which most of its claims hold together.
+//! Searches a paper's [open assumptions](crate::paper::assumption) for the configuration under which most of its claims hold together.
 //!
 //! From the values of the paper's file on, one assumption after the other takes the value with which most claims are borne out, or, of as
 //! many, most hold in sign; until none changes any more. What was tried on the way from the file's own values is the table of sensitivity:

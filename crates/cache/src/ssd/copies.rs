@@ -5,11 +5,13 @@
 //! both are done; a read that misses is acknowledged when it was read, and written to the cache
 //! afterwards.
 
+mod params;
+
 use std::marker::PhantomData;
 
 use destage_plan::{
-    Buf, Claim, Column, ColumnSet, Dev, DevSet, DeviceChange, Frag, HostOp, OpId, Out, PageChecksums, PageFate,
-    ParamSpec, Params, PlacementStream, Row, Rows, Step, StepSet, quantity,
+    Buf, Claim, Column, ColumnSet, Dev, DevSet, DeviceChange, Frag, HostOp, OpId, Out, PageChecksums, PageFate, Params,
+    PlacementStream, Row, Rows, Step, StepSet,
 };
 use destage_raid::Geometry;
 use destage_raid::array::{ArrayConfig, DegradedRead, PageVersions, RaidArray, ReadLoss, StripeSegment};
@@ -24,31 +26,14 @@ use crate::{
     PlannedWrite, ReadPages, RegisteredCache, WriteStage,
 };
 
+pub(crate) use params::LONG_CUTOFF;
+use params::cutoff_pages;
+pub(super) use params::{SEQUENTIAL_CUTOFF, WAYS};
+
 /// Pages that one operation looks up: it has 64 steps, and a page may take a read and a write.
 const READ_PAGES: u16 = 16;
 /// Pages that one operation writes to the cache.
 const FILL_PAGES: usize = 32;
-
-pub(super) const WAYS: ParamSpec = ParamSpec {
-    name: "ways",
-    // As EnhanceIO has it.
-    default: "512",
-    values: "1 to 32768",
-    unit: "pages",
-    help: "pages of a set; the data pages of a parity row fall into the same set",
-};
-
-pub(super) const SEQUENTIAL_CUTOFF: ParamSpec = ParamSpec {
-    name: "sequential-cutoff",
-    default: "0",
-    values: "0, or at least a page",
-    unit: "size",
-    help: "length from which on requests that follow each other, one beginning where the other ended, pass the cache by; 0: \
-           none do",
-};
-
-/// Sets where sequential runs begin to pass caches of arrays in files by.
-pub(crate) const LONG_CUTOFF: (&str, &str) = (SEQUENTIAL_CUTOFF.name, "4MiB");
 
 /// Reads the newest version of a page through the frame by which the page is found.
 pub(crate) trait FrameReader {
@@ -129,19 +114,6 @@ impl<W: WriteAdmission> RegisteredCache for CopyCache<W> {
     fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError> {
         Self::with_log(pages, 0, array, params)
     }
-}
-
-/// Returns the pages of a sequential run from which on it passes a cache by; 0 if none does.
-///
-/// # Errors
-/// If it is less than a page, but not 0, or no size.
-fn cutoff_pages(page_bytes: u32, params: &Params) -> Result<u64, HostCacheError> {
-    let page = u64::from(page_bytes);
-    let bytes = quantity::bytes(params.text(SEQUENTIAL_CUTOFF.name)).ok();
-    // With less than a page, as where a unit is forgotten, nothing would come into the cache.
-    let bytes = bytes.filter(|bytes| *bytes == 0 || *bytes >= page);
-    let pages = bytes.map(|bytes| bytes.div_ceil(page));
-    pages.ok_or_else(|| params.refuse(SEQUENTIAL_CUTOFF.name).into())
 }
 
 impl<W: WriteAdmission> CopyCache<W> {

@@ -24,6 +24,7 @@ mod config;
 mod copy;
 mod degraded;
 mod departed;
+mod extent;
 mod flush;
 mod gather;
 mod log;

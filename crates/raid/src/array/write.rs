@@ -1,9 +1,10 @@
 //! Writing a segment so that its rows stay consistent, or can be made so (specs §2.1, and the write
 //! hole).
 
-use destage_plan::{Buf, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step, StepSet, Stripe};
+use destage_plan::{Buf, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step, StepSet};
 
 use super::absorbed::TakenPages;
+pub(super) use super::extent::WriteExtent;
 use super::row_cache::HeldRows;
 use super::{
     ArrayTask, DurabilityMode, PagePart, PageVersions, ParityUpdate, RaidArray, StripeColumns, StripeSegment,
@@ -201,23 +202,6 @@ enum VersionsWritten {
     All,
     /// Those of the segment's columns.
     OfSegment,
-}
-
-/// Describes the rows and columns to write, as far as planning needs them.
-#[derive(Clone, Copy)]
-pub(super) struct WriteExtent {
-    pub(super) stripe: Stripe,
-    pub(super) rows: Rows,
-    pub(super) columns: ColumnSet,
-    pub(super) part: PagePart,
-    pub(super) fua: bool,
-}
-
-impl WriteExtent {
-    /// The index of the one column that a write of a part of a page has.
-    pub(super) fn only(&self) -> usize {
-        self.columns.lowest().expect("a write has a column").index()
-    }
 }
 
 /// Slots that are kept free for the note of the members' states.

@@ -2,8 +2,8 @@
 
 use destage_scenario::{ScenarioError, quantity};
 
+use super::assumption;
 use super::{ClaimOver, PaperClaim, PaperFile, PrintedValue, WorkloadEntry};
-use crate::assumption;
 
 /// Settings that a paper's file gives elsewhere, or that have no influence on results.
 pub(crate) const RESERVED: &[&str] = &[

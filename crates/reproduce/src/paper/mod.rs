@@ -1,6 +1,7 @@
 //! A paper as data: the runs that its evaluation made, and what it claims of them. One TOML file
 //! per paper in `scenarios/papers`.
 
+pub mod assumption;
 mod checks;
 
 use std::collections::BTreeMap;
@@ -9,9 +10,7 @@ use std::path::{Path, PathBuf};
 use destage_scenario::{ScenarioError, path_text, workload};
 use serde::Deserialize;
 
-pub(crate) use checks::RESERVED;
-
-use crate::assumption::OpenAssumption;
+use self::assumption::OpenAssumption;
 use crate::counted::CountedPeer;
 use crate::figure::PaperFigure;
 use crate::metric::ClaimMetric;

@@ -3,7 +3,8 @@
 use destage_scenario::ScenarioError;
 use serde::Deserialize;
 
-use crate::paper::{PaperFile, RESERVED};
+use super::PaperFile;
+use super::checks::RESERVED;
 
 /// Open assumptions of a paper, at most.
 pub const MOST_ASSUMPTIONS: usize = 12;
