@@ -150,7 +150,6 @@ impl ClaimMetric {
     pub fn excess(&self, improvement: f64) -> f64 {
         let share = improvement / 100.0;
         match self.improvement {
-            ImprovementKind::Points => improvement,
             ImprovementKind::Saving if share >= 1.0 => f64::INFINITY,
             ImprovementKind::Saving if share > 0.0 => 100.0 * share / (1.0 - share),
             ImprovementKind::Excess | ImprovementKind::Gain if share <= -1.0 => f64::NEG_INFINITY,

@@ -250,7 +250,7 @@ fn as_json(known: &TraceCatalogue, found: &FoundTraces, needs: &[PaperNeeds]) ->
         });
         match verdict {
             TraceVerdict::Whole { deviations, .. } | TraceVerdict::AsLong { deviations, .. } => {
-                value["deviations"] = checks(deviations).into()
+                value["deviations"] = checks(deviations).into();
             }
             TraceVerdict::KnownPiece { share, .. } | TraceVerdict::Piece { share, .. } => value["share"] = json!(share),
             TraceVerdict::Prefix { share, because, .. } => {

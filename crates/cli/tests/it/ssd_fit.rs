@@ -149,6 +149,9 @@ fn plausible() -> Value {
     })
 }
 
+/// Changes a result of fio.
+type ChangeJson = fn(&mut Value);
+
 #[test]
 fn what_says_too_little_is_refused_with_the_job() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -164,7 +167,6 @@ fn what_says_too_little_is_refused_with_the_job() {
         let message = told(content, &SHEET);
         assert!(message.contains("is not what fio --output-format=json writes"), "{content}: {message}");
     }
-    type ChangeJson = fn(&mut Value);
     let changes: &[(ChangeJson, &str)] = &[
         (|j| j["global options"]["bs"] = json!("8k"), "job 'idle-read': bs = 8k: expected 4k"),
         (|j| j["jobs"][3]["job options"]["bs"] = json!("16KiB"), "job 'steady-write-2': bs = 16KiB: expected 4k"),

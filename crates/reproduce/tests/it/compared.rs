@@ -99,7 +99,8 @@ fn paper(claims: &[(&str, &str)]) -> (TempDir, Result<PaperFile, String>) {
             keys.retain(|(other, _)| *other != key);
             keys.push((key, value));
         }
-        let keys: String = keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+        let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let keys = keys.join("\n");
         format!("[[claim]]\nid = \"{id}\"\n{keys}")
     };
     let folder = tempfile::tempdir().expect("a folder");

@@ -32,6 +32,7 @@ const CHANNELS_WITHOUT_DEVICE: u32 = 4;
 
 /// The device below the buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "an experiment has one, and most are of SSDs")]
 pub enum DeviceConfig {
     /// None: hit ratios and evictions only.
     #[default]

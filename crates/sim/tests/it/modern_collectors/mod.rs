@@ -148,7 +148,7 @@ fn collectors_amplify_writes_as_theory_and_simulation_say() {
                     VictimPolicy::Greedy => Some(mean_field::of_greedy(size.block_sectors as u32, used)),
                     VictimPolicy::Fifo => Some(mean_field::of_fifo(used)),
                     VictimPolicy::DChoice(choices) => {
-                        Some(mean_field::of_choices(choices as i32, size.block_sectors as u32, used))
+                        Some(mean_field::of_choices(choices.cast_signed(), size.block_sectors as u32, used))
                     }
                     VictimPolicy::CostBenefit => None,
                 };

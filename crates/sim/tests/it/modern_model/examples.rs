@@ -160,9 +160,13 @@ fn ends_of_slices_are_told() {
         };
         assert_eq!(at(&mut ssd, 0), (Some(Nanos(444_000)), None));
         let (while_under_way, later): (Vec<u64>, Vec<u64>) = reads_at.into_iter().partition(|&at| at < 444_000);
-        while_under_way.iter().for_each(|&at| _ = ssd.read(Nanos(at), PageNo(100)));
+        for at in while_under_way {
+            ssd.read(Nanos(at), PageNo(100));
+        }
         assert_eq!(at(&mut ssd, 443_999), (Some(Nanos(444_000)), None));
-        later.iter().for_each(|&at| _ = ssd.read(Nanos(at), PageNo(100)));
+        for at in later {
+            ssd.read(Nanos(at), PageNo(100));
+        }
         assert_eq!(at(&mut ssd, 600_000), (None, Some((Nanos(444_000), Element(0)))));
         ssd.end_collection(Element(0));
         assert_eq!(at(&mut ssd, 600_000), (None, None));
