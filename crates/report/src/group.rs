@@ -36,7 +36,7 @@ pub(crate) struct GroupPoint {
     pub(crate) size: usize,
 }
 
-/// What, beside policy and cache size, can tell a run from others, as keys and values of the
+/// Lists what, beside policy and cache size, can tell a run from others, as keys and values of the
 /// command line.
 pub(crate) fn circumstances(run: &ReportRun) -> Vec<(String, String)> {
     let mut all = Vec::new();

@@ -25,7 +25,7 @@ pub struct DeviceInjection {
     pub at: Nanos,
     /// To which device.
     pub dev: Dev,
-    /// What.
+    /// Names the event.
     pub kind: InjectionKind,
 }
 

@@ -14,7 +14,7 @@ use crate::in_memory::{experiment, read, run_one, try_run};
 use crate::mixed::mixed;
 
 const PAGE: u64 = 4096;
-/// What a read takes that meets nothing, and what of that the plane is busy.
+/// Sets the time of a read that meets nothing, and how much of it the plane is busy.
 const READ: f64 = 64_000.0;
 const SERVICE: f64 = 57_000.0;
 const PLANES: u64 = 2;

@@ -88,11 +88,11 @@ pub struct ModernConfig {
     pub write_hold_bytes: u64,
     /// Writes that wait for the cache inside the drive.
     pub write_slots: u32,
-    /// What a read takes outside the flash.
+    /// Sets the time that a read takes outside the flash.
     pub command_read: Nanos,
-    /// What a write takes outside the flash.
+    /// Sets the time that a write takes outside the flash.
     pub command_write: Nanos,
-    /// What a read takes that the cache answers.
+    /// Sets the time that a read takes which the cache answers.
     pub command_hit: Nanos,
     /// Commands a second at most; `None` for no limit.
     pub command_rate: Option<u64>,

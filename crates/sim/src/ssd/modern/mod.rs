@@ -56,10 +56,10 @@ pub(super) struct ModernDrive {
     map: SuperblockMap,
     /// True if collection has a write point of its own.
     has_own_point: bool,
-    /// What the host's labels say, if the drive heeds them.
+    /// Holds what the host's labels say, if the drive heeds them.
     placement: Option<Box<StreamPlacement>>,
     dies: Vec<DieQueue>,
-    /// What each die has done; its times are those of [`Self::dies`].
+    /// Counts what each die has done; its times are those of [`Self::dies`].
     clocks: Vec<ElementClock>,
     /// Sectors in the cache: held back, in open units, or being programmed for hosts.
     occupied: u32,

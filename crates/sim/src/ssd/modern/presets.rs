@@ -14,7 +14,7 @@ const GB: u64 = 1_000_000_000;
 pub struct ModernDesign {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// Describes the drive in a line.
     pub about: &'static str,
     /// Counts the dies.
     pub dies: u32,
@@ -32,7 +32,7 @@ pub struct ModernDesign {
     pub program: Nanos,
     /// Moving a byte over the pins, in picoseconds.
     pub transfer_ps_per_byte: u64,
-    /// What a write takes outside the flash.
+    /// Sets the time that a write takes outside the flash.
     pub command_write: Nanos,
     /// Writes that wait for the cache inside.
     pub write_slots: u32,

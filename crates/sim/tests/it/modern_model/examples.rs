@@ -238,7 +238,7 @@ fn a_later_sector_is_not_read_before_its_time() {
     );
 }
 
-/// What a buffer writes for one request of its host lies here and there: each run of pages is a command.
+/// Checks that each run of pages is a command: what a buffer writes for one request of its host lies here and there.
 #[test]
 fn scattered_pages_are_commands_of_their_own() {
     let mut config = drive(1, 2, 1920);
