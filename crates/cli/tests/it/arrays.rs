@@ -396,7 +396,9 @@ fn what_cannot_be_is_refused_by_its_key() {
         expect(&[&of[..], cache].concat(), &["cache-endurance has no meaning", "write-around"]);
     }
     expect(&["--cache-endurance", "600TB"], &["'cache-endurance'", "--array"]);
-    expect(&["--array", "raid5:5", "--cache", "1TiB"], &["cache = 1099511627776 B", "ssd"]);
+    expect(&["--array", "raid5:5", "--cache", "1TiB"], &["raise memory, or give a smaller cache"]);
+    let lawc = ["--array", "raid5:5", "--cache", "1TiB", "--ssd.preset", "lawc"];
+    expect(&lawc, &["cache = 1099511627776 B", "ssd"]);
     expect(&["--array", "raid5:5", "--device", "none"], &["--device = 'none'", "disk, ssd, fixed"]);
     expect(&["--device", "disk"], &["--device = 'disk'", "array"]);
     expect(&["--chunk", "64KiB"], &["'chunk'", "--array"]);
@@ -449,7 +451,7 @@ fn an_array_fits_the_trace_unless_told_otherwise() {
         run["devices"].as_array().unwrap().iter().map(|device| device["gc_invocations"].as_u64().unwrap()).sum()
     };
     // 33 MB of addresses, of which it touches most, in whole stripes of four chunks.
-    let fitted = sim(&dense, &["--device", "ssd"]);
+    let fitted = sim(&dense, &["--device", "ssd", "--ssd.model", "classic"]);
     assert_eq!((&fitted["start_state"], &fitted["input"]["overflowed_requests"]), (&"steady:1".into(), &0.into()));
     assert!((32_500_000..33_500_000).contains(&bytes(&fitted, "capacity_bytes")), "{}", fitted["array"]);
     assert_eq!(bytes(&fitted, "member_bytes") % (64 << 10), 0);
@@ -459,12 +461,23 @@ fn an_array_fits_the_trace_unless_told_otherwise() {
     let size = setting(&fitted, "member-size").expect("its size is told");
     assert_eq!(size, bytes(&fitted, "member_bytes").to_string());
     assert_eq!(setting(&fitted, "ssd.capacity").as_deref(), Some("fit"));
-    let told = ["--device", "ssd", "--member-size", &size, "--ssd.capacity", "fit", "--start", "steady:1"];
+    let told = [
+        "--device",
+        "ssd",
+        "--ssd.model",
+        "classic",
+        "--member-size",
+        &size,
+        "--ssd.capacity",
+        "fit",
+        "--start",
+        "steady:1",
+    ];
     let again = sim(&dense, &told);
     for figures in ["array", "devices", "response", "input"] {
         assert!(again[figures] == fitted[figures], "{figures}");
     }
-    assert!(sim(&dense, &["--device", "ssd", "--ssd.capacity", "fit"]) == fitted);
+    assert!(sim(&dense, &["--device", "ssd", "--ssd.model", "classic", "--ssd.capacity", "fit"]) == fitted);
     // Constant times know no size either; disks have theirs.
     let fixed = sim(&dense, &["--device", "fixed"]);
     assert_eq!(bytes(&fixed, "member_bytes"), bytes(&fitted, "member_bytes"));
@@ -477,7 +490,8 @@ fn an_array_fits_the_trace_unless_told_otherwise() {
     for (by, devices) in [(1_u64 << 21, ["ssd", "fixed"].as_slice()), (1 << 34, &["disk"])] {
         moved(&dense, &far, |lba| lba + lba / 512 % 2 * by);
         for device in devices {
-            let sparse = sim(&far, &["--device", device]);
+            let classic: &[&str] = if *device == "ssd" { &["--ssd.model", "classic"] } else { &[] };
+            let sparse = sim(&far, &[&["--device", device], classic].concat());
             assert_eq!(setting(&sparse, "lba-overflow").as_deref(), Some("compact"), "{device}");
             assert_eq!(sparse["input"]["overflowed_requests"], 0, "{device}");
             assert!(*device == "disk" || bytes(&sparse, "capacity_bytes") < 60_000_000, "{}", sparse["array"]);
@@ -487,12 +501,12 @@ fn an_array_fits_the_trace_unless_told_otherwise() {
     // A paper's SSDs are as large as in the paper; so are others of which something is said.
     let lawc = sim(&dense, &["--device", "ssd", "--ssd.preset", "lawc", "--start", "full"]);
     assert_eq!(bytes(&lawc, "member_bytes"), 439_488 * 4096 / (64 << 10) * (64 << 10));
-    let large = sim(&dense, &["--device", "ssd", "--ssd.capacity", "50MiB"]);
+    let large = sim(&dense, &["--device", "ssd", "--ssd.model", "classic", "--ssd.capacity", "50MiB"]);
     assert!((50 << 20..60 << 20).contains(&bytes(&large, "member_bytes")), "{}", large["array"]);
     // Drives fit, also as a cache device: as large as the cache there, since disks say nothing of its size.
-    let drives = sim(&dense, &["--device", "ssd", "--ssd.preset", "850evo"]);
+    let drives = sim(&dense, &["--device", "ssd", "--ssd.model", "classic", "--ssd.preset", "850evo"]);
     assert_eq!(bytes(&drives, "member_bytes"), bytes(&fitted, "member_bytes"));
-    let cached = ["--cache", "8MiB", "--policy", "write-back", "--ssd.preset", "850evo"];
+    let cached = ["--cache", "8MiB", "--policy", "write-back", "--ssd.preset", "850evo", "--ssd.model", "classic"];
     let over_disks = sim(&dense, &cached);
     assert_eq!(over_disks["start_state"], "steady:1");
     let over_drives = sim(&dense, &[&cached[..], &["--device", "ssd"]].concat());
@@ -510,7 +524,7 @@ fn memory_is_granted_before_it_is_taken() {
     let message = refusal("--cache=1024TiB", "--cache-device=fixed");
     assert!(message.contains("cache: a cache of 274877906944 pages"), "{message}");
     let message = refusal("--cache=1024TiB", "--cache-device=ssd");
-    assert!(message.contains("cache = 1125899906842624 B"), "{message}");
+    assert!(message.contains("314794444800 raw pages are more than 2^32 - 2"), "{message}");
     let message = refusal("--cache=8TiB", "--cache-device=fixed");
     assert!(message.contains("memory grants 1073741824 B"), "{message}");
 }

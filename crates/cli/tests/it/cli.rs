@@ -272,7 +272,7 @@ fn every_flag_is_a_key() {
     fs::write(
         &scenario,
         "trace = \"small.spc\"\npolicy = [\"fab\", \"bplru:padding=never\"]\ncache = [\"1MiB\"]\ndevice = \"ssd\"\n\
-         start = \"aged:0.5:7\"\nhost = \"closed:4\"\n\n[ssd]\nelements = 2\nsummary-page = false\nreserve = \"20%\"\n\
+         start = \"aged:0.5:7\"\nhost = \"closed:4\"\n\n[ssd]\nmodel = \"classic\"\nelements = 2\nsummary-page = false\nreserve = \"20%\"\n\
          transfer = 2.5\n",
     )
     .unwrap();

@@ -10,13 +10,14 @@ use serde_json::Value;
 use crate::binary::{quietly, refused};
 
 /// A run whose SSD collects, over more requests than a row group holds, of a host that flushes and discards.
-const RUN: [&str; 13] = [
+const RUN: [&str; 14] = [
     "sim",
     "--workload=exchange",
     "--limit=40000",
     "--policy=lru",
     "--cache=1MiB",
     "--device=ssd",
+    "--ssd.model=classic",
     "--warmup=1000",
     "--max-backlog=1000000",
     "--host=closed:8",

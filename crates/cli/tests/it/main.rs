@@ -22,6 +22,7 @@ mod find;
 mod findings;
 mod glossary;
 mod latency_log;
+mod modern_drives;
 mod outputs;
 mod policy_pages;
 mod print_scenario;
