@@ -390,10 +390,10 @@ pub(crate) fn followed(
     if let Some(modern) = &config.modern {
         let mut values = ssd_modern::followed(config, modern);
         values.push((START.name(), start.to_string()));
-        values.push(match capacity {
-            Some(DeviceCapacity::Fit | DeviceCapacity::Of(_)) => (CAPACITY.name(), "fit".to_owned()),
-            _ => (CAPACITY.name(), "preset".to_owned()),
-        });
+        // Before members that are no SSDs a drive is as large as its cache.
+        if !matches!(capacity, Some(DeviceCapacity::Given)) {
+            values.push((CAPACITY.name(), "fit".to_owned()));
+        }
         return values;
     }
     let mut values = vec![
