@@ -4,9 +4,9 @@ use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
 use destage_sim::measure::MeanEstimate;
 
+use crate::finding::{ClaimFinding, SaturatedCounts, WorkloadResults};
 use crate::grade::ClaimGrade;
 use crate::paper::{ClaimOver, PaperClaim, PaperFile, WorkloadEntry};
-use crate::reproduce::{ClaimFinding, SaturatedCounts, WorkloadResults};
 
 /// The figures of one pair of policies on one workload at one buffer size, one per seed.
 struct PairValues {

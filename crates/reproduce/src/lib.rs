@@ -4,6 +4,7 @@
 mod compare;
 pub mod counted;
 pub mod figure;
+mod finding;
 pub mod grade;
 pub mod metric;
 mod needed;

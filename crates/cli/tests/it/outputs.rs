@@ -63,7 +63,8 @@ fn arguments(command: &[&str]) -> (Vec<(String, String)>, Vec<String>) {
 /// written, and how it is tried.
 #[test]
 fn every_argument_that_names_a_file_is_known() {
-    const PATHS: [&str; 10] = ["FILE", "DIR", "FOLDER", "PATH", "FROM", "TO", "OUT", "OUTPUT", "DEVICE", "DEST"];
+    const PATHS: [&str; 11] =
+        ["FILE", "DIR", "FOLDER", "PATH", "FROM", "TO", "OUT", "OUTPUT", "DEVICE", "DEST", "RESULT"];
     let mut found = Vec::new();
     let mut open = vec![Vec::<String>::new()];
     while let Some(command) = open.pop() {
