@@ -14,7 +14,7 @@ def test_advice_is_that_of_the_command_line(trace, cli):
     advice = destage.advise(trace, policy=FEW, budget="8MiB", limit=12000)
     assert advice.to_dict() == told
     assert advice.best.value == told["best"]["value"]
-    assert advice.device.startswith("Samsung PM9A3")
+    assert advice.device.startswith("SSD pm9a3 (modern model): Samsung PM9A3")
     # The runs that it rests on have what is advised.
     found = [run for run in advice.experiment.runs if (run.policy, run.cache_bytes) == (advice.best.policy, advice.best.cache_bytes)]
     assert found[0].response.all.mean == advice.best.value

@@ -70,7 +70,7 @@ AGEING = {"policy": "lru", "cache": "1MiB", "device": "ssd", "ssd": {"capacity":
         pytest.param({**AGEING}, id="ageing until it is steady"),
         pytest.param({**AGEING, "start": "aged:50", "policy": ["lru", "fifo"]}, id="ageing for two"),
         pytest.param({**AGEING, "start": "random"}, id="filling in random order"),
-        pytest.param({**AGEING, "ssd": {"capacity": "200GiB", "ftl": "fast"}}, id="ageing log blocks"),
+        pytest.param({**AGEING, "ssd": {"capacity": "200GiB", "model": "classic", "ftl": "fast"}}, id="ageing log blocks"),
         pytest.param({"array": "raid5:5", "device": "ssd", "policy": "none", "member_size": "60GiB", "memory": "16GiB"}, id="ageing members"),
         pytest.param({"array": "raid5:5", "policy": ["none", "kdd"], "cache": "64MiB", "repeat": 1_000}, id="an array"),
         pytest.param(

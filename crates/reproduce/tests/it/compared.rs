@@ -35,6 +35,7 @@ figures = ["response"]
 
 [settings]
 device = "ssd"
+"ssd.model" = "classic"
 start = "full"
 page = "4KiB"
 max-backlog = "1000"
@@ -101,7 +102,7 @@ fn paper(claims: &[(&str, &str)]) -> (TempDir, Result<PaperFile, String>) {
         }
         let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
         let keys = keys.join("\n");
-        format!("[[claim]]\nid = \"{id}\"\n{keys}")
+        format!("[[claim]]\nid = \"{id}\"\n{keys}\n")
     };
     let folder = tempfile::tempdir().expect("a folder");
     let claims: String = claims.iter().map(claim).collect();
