@@ -121,7 +121,7 @@ const EXAMPLES: &[(&str, &[CallExample])] = &[
         &[
             example("destage ssd fit result.json --capacity 960GB", "what the model needs to be that drive"),
             example(
-                "destage ssd fit result.json --capacity 1.92TB --dies 32 --planes 4 > mine.toml",
+                "destage ssd fit result.json --capacity 1.92TB --dies 32 --planes 4 >mine.toml",
                 "of a drive whose dies are known, as a scenario file",
             ),
         ],
@@ -130,7 +130,7 @@ const EXAMPLES: &[(&str, &[CallExample])] = &[
         "ssd fit",
         &[
             example(
-                "destage ssd fit result.json --capacity 960GB --command-rate 580000 --link 6800MB > mine.toml",
+                "destage ssd fit result.json --capacity 960GB --command-rate 580000 --link 6800MB >mine.toml",
                 "settings of the drive that fio measured, as a scenario file",
             ),
             example(

@@ -36,7 +36,7 @@ fn statistics_of_the_trace_are_gathered_for_results_that_hold_them_alone() {
         );
         return;
     };
-    assert!(of_table.contains("destage_sim::buffer::run::Simulation"), "the simulation is seen");
+    assert!(of_table.contains("destage_sim::buffer::run::BufferRun"), "the simulation is seen");
     assert!(!of_table.contains("TraceStat"), "a table does not show them");
     let of_json = profile(&["--json=-"]).expect("valgrind is there");
     assert!(of_json.contains("TraceStat"), "JSON holds them");

@@ -46,7 +46,7 @@ fn results_of_buffers() {
         ("policy=none,lru,fab,lb-clock:protect_current=true cache=1MiB,2MiB", 7),
         ("policy=lru,bplru cache=1MiB device=analytic", 2),
         ("policy=lru,gcar+lru cache=1MiB device=ssd per-volume=true warmup=20s", 2),
-        ("policy=lru,fab cache=256KiB device=ssd ssd.ftl=bast start=empty host=closed:32", 2),
+        ("policy=lru,fab cache=256KiB device=ssd ssd.model=classic ssd.ftl=bast start=empty host=closed:32", 2),
         // Far too fast, so that response times are none.
         ("policy=lru cache=256KiB device=ssd speed=1000 max-backlog=100", 1),
     ] {

@@ -230,6 +230,6 @@ fn members_keep_streams_apart() {
     let refused = |given: &[(&str, &str)]| members(given).expect_err("a refusal");
     let message = refused(&[MODERN, streams, ("drive.cache", "1MiB")]);
     assert!(message.contains("'drive.cache' writes pages of all streams together"), "{message}");
-    let message = refused(&[streams]);
+    let message = refused(&[("ssd.model", "classic"), streams]);
     assert!(message.contains("'ssd.placement' has no meaning with ssd.model = classic"), "{message}");
 }
