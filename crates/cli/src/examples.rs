@@ -130,13 +130,10 @@ const EXAMPLES: &[(&str, &[CallExample])] = &[
         "ssd fit",
         &[
             example(
-                "destage ssd fit result.json --capacity 960GB --command-rate 580000 --link 6800MB >mine.toml",
+                "destage ssd fit fio.json --capacity 960GB --command-rate 580000 --link 6.8GB >a.toml",
                 "settings of the drive that fio measured, as a scenario file",
             ),
-            example(
-                "destage ssd fit result.json --capacity 7.68TB --raw 8TiB --dies 64 --pages-per-word-line 4",
-                "of one with QLC",
-            ),
+            example("destage ssd fit fio.json --capacity 7.68TB --raw 8TiB --pages-per-word-line 4", "of one with QLC"),
         ],
     ),
     (
