@@ -573,10 +573,8 @@ impl<C: HostCache> CacheAbove<C> {
             self.cache.count_rewritten(seg.pages());
             return acknowledge(op, &frag, seg.pages(), true, after, out);
         }
-        let bytes = match *self.operations.get(array.last_rewrite(op)) {
-            OperationWork::Write { frag, .. } => frag,
-            _ => frag,
-        };
+        let last = array.last_rewrite(op);
+        let bytes = if last == op { frag } else { self.written_fragment(last) };
         let write = PlannedWrite { frag: &bytes, seg, after, merged, again: left > 0 };
         let stage = WriteStage::Planned(write);
         let Some(after) = self.cache.write(op, stage, array, &mut self.operations, out) else {
@@ -588,6 +586,14 @@ impl<C: HostCache> CacheAbove<C> {
             }
             _ => acknowledge(op, &frag, seg.pages(), true, after, out),
         }
+    }
+
+    /// Returns the fragment that an operation writes.
+    fn written_fragment(&self, op: OpId) -> Frag {
+        let OperationWork::Write { frag, .. } = *self.operations.get(op) else {
+            unreachable!("the operation is a write")
+        };
+        frag
     }
 
     /// One of the parts of a write is done.

@@ -244,7 +244,9 @@ impl ClaimTable {
         if queue[at].blockers > 0 {
             return;
         }
-        let mut together = vec![at];
+        let first = queue[at].claim;
+        // Nothing is taken for most, and then nothing is allocated.
+        let mut together = Vec::new();
         for (index, entry) in queue.iter().enumerate().skip(at + 1) {
             // A claim that holds already has begun its own plan, and needs nobody to carry it out.
             if entry.blockers == 0 || entry.claim.stripe != stripe {
@@ -252,7 +254,8 @@ impl ClaimTable {
             }
             // The claim may wait for `op` and for taken ones alone. Waiting for anybody else would mean that it
             // overtakes.
-            let before = together.iter().filter(|&&before| queue[before].claim.conflicts(&entry.claim)).count();
+            let conflicts = |&&before: &&usize| queue[before].claim.conflicts(&entry.claim);
+            let before = usize::from(first.conflicts(&entry.claim)) + together.iter().filter(conflicts).count();
             if before == entry.blockers as usize && taken(entry.op) {
                 together.push(index);
             }

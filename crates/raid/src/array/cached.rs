@@ -142,9 +142,7 @@ impl RaidArray {
             what.columns |= columns;
             held.folded.push(other);
         });
-        for &other in &held.folded {
-            what.fua |= self.write_task(other).asks().1;
-        }
+        self.take_durability(what, &held.folded);
     }
 
     /// Holds rows, and divides them into such that are treated alike.

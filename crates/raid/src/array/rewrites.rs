@@ -1,5 +1,6 @@
-//! Carrying out waiting writes of the same pages as one where parity is left as it is: pages that are written most wait for
-//! each other longest.
+//! Carries out waiting writes of the same pages as one where parity is left as it is: pages that are written most wait for
+//! each other longest. Writes that are [prepared](super::WriteApproach::Prepared) for, of pages that the cache does not have,
+//! go one by one.
 //!
 //! Invariants:
 //! * The bytes of the last such write are written, to the members and to the cache; the others are overwritten before anyone
@@ -34,13 +35,17 @@ impl RaidArray {
             self.row_cache.keep(held, true);
             return op;
         };
-        for &other in &held.folded {
-            // One write answers for all, so that it has to be as durable as the strictest.
-            what.fua |= self.write_task(other).asks().1;
-        }
+        self.take_durability(what, &held.folded);
         held.are_rewrites = true;
         self.write_task(op).held = Some(held);
         last
+    }
+
+    /// Has a write be as durable as the strictest of those asks that it is carried out with: it answers for all.
+    pub(super) fn take_durability(&mut self, what: &mut WriteExtent, folded: &[OpId]) {
+        for &other in folded {
+            what.fua |= self.write_task(other).asks().1;
+        }
     }
 
     /// Returns the write whose bytes the cache is to have for this one: the last that is carried out with it, or itself.

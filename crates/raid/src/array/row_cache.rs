@@ -121,7 +121,7 @@ impl RowCache {
         let mut held = self.spare.pop().unwrap_or_default();
         held.epoch = self.epoch;
         held.folded.clear();
-        (held.folded_columns, held.are_rewrites) = (ColumnSet::EMPTY, false);
+        (held.put, held.folded_columns, held.are_rewrites) = (StepSet::EMPTY, ColumnSet::EMPTY, false);
         held
     }
 
