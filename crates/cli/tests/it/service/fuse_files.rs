@@ -23,13 +23,26 @@ impl FuseFile {
     /// Makes one that has what `image` has, in the same folder. Rules are options of QEMU's `blkdebug`, which stands before the image;
     /// none are needed. Says that `test` is skipped where this machine has no such server.
     pub fn over(test: &str, image: &Path, rules: &str) -> Option<Self> {
+        let rules =
+            format!("driver=blkdebug,node-name=image,image.driver=file,image.filename={}{rules}", image.display());
+        Self::start(test, image, &["--blockdev", &rules])
+    }
+
+    /// Makes one as [`over`](Self::over) does, that writes at most `bytes_per_second`.
+    pub fn slow(test: &str, image: &Path, bytes_per_second: u64) -> Option<Self> {
+        let limits = format!("throttle-group,id=limits,limits.bps-write={bytes_per_second}");
+        let (node, file) = ("driver=throttle,node-name=image,throttle-group=limits", image.display());
+        let blockdev = format!("{node},file.driver=file,file.filename={file}");
+        Self::start(test, image, &["--object", &limits, "--blockdev", &blockdev])
+    }
+
+    /// Serves the block device `image` of the daemon, which `settings` describe.
+    fn start(test: &str, image: &Path, settings: &[&str]) -> Option<Self> {
         let path = image.with_extension("fuse");
         fs::write(&path, []).expect("a file");
-        let blockdev =
-            format!("driver=blkdebug,node-name=image,image.driver=file,image.filename={}{rules}", image.display());
         let export = format!("type=fuse,id=export,node-name=image,mountpoint={},writable=on", path.display());
         let mut command = Command::new("qemu-storage-daemon");
-        command.args(["--blockdev", &blockdev, "--export", &export]).stderr(Stdio::null());
+        command.args(settings).args(["--export", &export]).stderr(Stdio::null());
         let server = command.spawn().map_err(|why| skip(test, &format!("qemu-storage-daemon: {why}"))).ok()?;
         let mut file = Self { server, path };
         let (bytes, begin) = (fs::metadata(image).expect("an image").len(), Instant::now());

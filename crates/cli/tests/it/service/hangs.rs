@@ -234,11 +234,12 @@ fn a_member_that_hangs_is_taken_out_all_the_same(io_mode: IoMode) {
 /// for ever, nor does the file wait for ever to be filled from the others.
 fn a_successor_that_hangs_keeps_nothing_waiting(io_mode: IoMode) {
     for is_ordered in [true, false] {
-        let mut array = Array::sized(io_mode, "128MiB", &["--policy", "none"]);
+        let mut array = Array::sized(io_mode, "16MiB", &["--policy", "none"]);
         let bytes = fs::metadata(array.file("member2")).expect("a member").len();
         let image = array.file("fresh");
         fs::File::create(&image).and_then(|file| file.set_len(bytes)).expect("a file");
-        let Some(successor) = FuseFile::over("a successor that hangs", &image, "") else { return };
+        // It hangs while it is being copied to, however late the signal comes.
+        let Some(successor) = FuseFile::slow("a successor that hangs", &image, bytes / 4) else { return };
         let description = fs::read_to_string(array.file("array.toml")).expect("a description");
         let changed = description.replace("\"30s\"", "\"off\"").replace("depth = 256", "depth = 1");
         assert!(changed.contains("\"off\"") && changed.contains("depth = 1\n"), "{description}");
@@ -248,7 +249,6 @@ fn a_successor_that_hangs_keeps_nothing_waiting(io_mode: IoMode) {
         let path = successor.path().display().to_string();
         let ordered = array.command("replace", &["2", &path]);
         assert!(ordered.status.success(), "{}", String::from_utf8_lossy(&ordered.stderr));
-        // At once: it must not be copied by then.
         successor.hang();
         let begin = Instant::now();
         let why = if is_ordered {
