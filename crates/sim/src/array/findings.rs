@@ -1,5 +1,6 @@
 //! Warns about an array's result, from the figures of the result itself.
 
+use destage_plan::PlacementStream;
 use destage_plan::quantity::show_count;
 
 use super::result::ArrayResult;
@@ -107,18 +108,19 @@ fn unfinished(run: &ArrayResult) -> Option<RunFinding> {
 fn shared_handles(run: &ArrayResult) -> Option<RunFinding> {
     for device in &run.devices {
         let Some(streams) = &device.streams else { continue };
-        let written: Vec<_> = streams.iter().filter(|own| own.pages_written > 0).collect();
+        let written: Vec<_> = streams.iter().filter(|own| own.pages_written > 0 && own.handle.is_some()).collect();
         let shares = |own: &&&StreamResult| written.iter().filter(|other| other.handle == own.handle).count() > 1;
         let sharing: Vec<_> = written.iter().filter(shares).map(|own| own.stream.as_ref()).collect();
         if !sharing.is_empty() {
+            // The first handle is of writes without a label.
+            let labelled = written.iter().filter(|own| own.stream != PlacementStream::Unlabelled.word()).count();
             let (names, device) = (sharing.join(", "), &device.device);
             let what = format!(
                 "{} streams were written to device {device}, and {names} share placement handles, so that nothing keeps them apart",
                 written.len()
             );
             return Some(
-                RunFinding::note("shared-handles", what)
-                    .mended_by(format!("--ssd.placement-handles {}", written.len() + 1)),
+                RunFinding::note("shared-handles", what).mended_by(format!("--ssd.placement-handles {}", labelled + 1)),
             );
         }
     }

@@ -10,9 +10,9 @@ use crate::ssd::{PlacedStream, Ssd};
 /// Counts what an SSD wrote, by the number of the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamWork {
-    /// Pages that the host wrote.
+    /// Counts the pages that the host wrote.
     pub written: [u64; PlacementStream::ALL.len()],
-    /// Pages that collection copied.
+    /// Counts the pages that collection copied.
     pub copied: [u64; PlacementStream::ALL.len()],
 }
 
@@ -28,7 +28,9 @@ impl StreamWork {
     }
 
     fn with(&self, other: &Self, each: impl Fn(u64, u64) -> u64) -> Self {
-        let of = |own: &[u64; 7], other: &[u64; 7]| std::array::from_fn(|stream| each(own[stream], other[stream]));
+        let of = |own: &[u64; PlacementStream::ALL.len()], other: &[u64; PlacementStream::ALL.len()]| {
+            std::array::from_fn(|stream| each(own[stream], other[stream]))
+        };
         Self { written: of(&self.written, &other.written), copied: of(&self.copied, &other.copied) }
     }
 

@@ -181,7 +181,7 @@ impl ModernDrive {
     /// Puts a sector of a host that lies nowhere.
     #[inline]
     pub(super) fn put(&mut self, sector: u32, now: u64) {
-        let point = self.placement.as_mut().map_or(0, |placement| placement.point(sector, true));
+        let point = self.placement.as_ref().map_or(0, |placement| placement.point(sector, true));
         let (die, filled) = self.map.put(sector, point);
         self.clocks[die as usize].counters.host_programs += 1;
         self.program_filled(die, filled, now);
@@ -190,12 +190,14 @@ impl ModernDrive {
     /// Puts sectors that collection read.
     fn put_copies(&mut self, mut sectors: &[u32], now: u64) {
         while !sectors.is_empty() {
-            // The stream of each sector tells where it goes, if any does.
-            let (point, run) = match &mut self.placement {
+            let (point, run) = match &self.placement {
                 None => (usize::from(self.has_own_point), sectors.len()),
-                Some(placement) => (placement.point(sectors[0], false), 1),
+                Some(placement) => placement.copies(sectors),
             };
             let (count, (die, filled)) = self.map.put_copies(&sectors[..run], point);
+            if let Some(placement) = &mut self.placement {
+                placement.count_copies(&sectors[..count]);
+            }
             self.clocks[die as usize].counters.gc_pages_moved += count as u64;
             self.program_filled(die, filled, now);
             sectors = &sectors[count..];

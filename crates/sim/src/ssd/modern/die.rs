@@ -49,9 +49,9 @@ pub(super) struct ReadTimes {
 /// Says when the first operation of a die that frees cache ends if no further reads come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FreeingEnd {
-    /// Something changed since it was worked out.
+    /// Tells that something changed since it was worked out.
     Unknown,
-    /// No operation frees cache.
+    /// Tells that no operation frees cache.
     Never,
     /// Its end, and its place in the FIFO.
     At(u64, u32),
@@ -78,7 +78,7 @@ pub(super) struct DieQueue {
     freeing: FreeingEnd,
     /// Slices among the operations.
     slices: u32,
-    /// Begin and end of slices that a read waited for and that may not have ended, the oldest first.
+    /// Lists begin and end of slices that a read waited for and that may not have ended, the oldest first.
     awaited: VecDeque<(u64, u64)>,
     /// Ends of slices that left the FIFO and were not [told](Self::forget_slice), if somebody is told of them.
     ended: Option<VecDeque<u64>>,

@@ -70,11 +70,11 @@ pub(super) struct ModernDrive {
     sensed: SensedPage,
     pace: CollectionPace,
     chooser: VictimChooser,
-    /// Somebody is told of the ends of slices.
+    /// Tells that somebody hears of the ends of slices.
     is_watched: bool,
-    /// No slice whose end is to be told ends before this, however much reads delay it.
+    /// Bounds from below the next end of a slice that is to be told, however much reads delay it.
     slice_end: u64,
-    /// False while the drive comes to the state in which it begins: no time passes.
+    /// Is false while the drive comes to the state in which it begins: no time passes.
     is_timed: bool,
 }
 
@@ -236,7 +236,8 @@ impl ModernDrive {
             && let Some(at) = self.held.iter().position(|&sector| sector == page.0)
         {
             self.held.remove(at);
-            self.occupied -= 1;
+            // Before a run begins nothing occupies the cache.
+            self.occupied -= u32::from(self.is_timed);
         }
         self.map.unmap(page.0, UNMAPPED);
     }

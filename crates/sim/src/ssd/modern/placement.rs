@@ -32,14 +32,14 @@ impl HandleIsolation {
 /// Holds the settings of flexible data placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementConfig {
-    /// Placement handles, each with a reclaim unit handle of its own.
+    /// Counts the placement handles, each with a reclaim unit handle of its own.
     pub handles: u8,
-    /// How long these keep their sectors apart.
+    /// Selects how long these keep their sectors apart.
     pub isolation: HandleIsolation,
 }
 
 impl PlacementConfig {
-    /// The most placement handles of a namespace.
+    /// Limits the placement handles of a namespace.
     pub const MOST_HANDLES: u8 = 128;
 
     /// Returns the handles that are ever used: one for each stream at most.
@@ -70,17 +70,17 @@ pub(super) fn write_points(ssd: &SsdConfig, placement: Option<PlacementConfig>) 
 /// Tells what became of a stream that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedStream {
-    /// The stream.
+    /// Names the stream.
     pub stream: PlacementStream,
-    /// The placement handle that it was written with.
+    /// Numbers the placement handle that it was written with.
     pub handle: u32,
-    /// Sectors that hosts wrote.
+    /// Counts the sectors that hosts wrote.
     pub written: u64,
-    /// Sectors that collection copied.
+    /// Counts the sectors that collection copied.
     pub copied: u64,
 }
 
-/// Marks a stream that was not written since the run began.
+/// Marks a stream that was never written.
 const NO_HANDLE: u32 = u32::MAX;
 
 /// Gives streams placement handles, and remembers which sector is of which stream.
@@ -89,13 +89,13 @@ pub(super) struct StreamPlacement {
     handles: u32,
     isolation: HandleIsolation,
     has_own_point: bool,
-    /// Handle of each stream.
+    /// Holds the handle of each stream.
     handle_of: [u32; PlacementStream::ALL.len()],
-    /// Labelled streams that have one.
+    /// Counts the labelled streams that have one.
     labelled: u32,
-    /// Stream of the writes that come next.
+    /// Names the stream of the writes that come next.
     pub(super) stream: PlacementStream,
-    /// Stream of each sector when it was last written.
+    /// Holds the stream of each sector when it was last written.
     streams: Vec<PlacementStream>,
     written: [u64; PlacementStream::ALL.len()],
     copied: [u64; PlacementStream::ALL.len()],
@@ -135,16 +135,27 @@ impl StreamPlacement {
 
     /// Returns the write point of a sector that a host wrote, or that collection copies.
     #[inline]
-    pub(super) fn point(&mut self, sector: u32, of_host: bool) -> usize {
-        let stream = self.streams[sector as usize].index();
-        let handle = self.handle_of[stream];
-        self.copied[stream] += u64::from(!of_host);
+    pub(super) fn point(&self, sector: u32, of_host: bool) -> usize {
+        let handle = self.handle_of[self.streams[sector as usize].index()];
         let point = match self.isolation {
             _ if of_host || !self.has_own_point => handle,
             HandleIsolation::Initially => self.handles,
             HandleIsolation::Persistently => self.handles + handle,
         };
         point as usize
+    }
+
+    /// Returns the write point of the first of some sectors that collection copies, and how many of them go there.
+    pub(super) fn copies(&self, sectors: &[u32]) -> (usize, usize) {
+        let point = self.point(sectors[0], false);
+        (point, sectors.iter().take_while(|&&sector| self.point(sector, false) == point).count())
+    }
+
+    /// Counts sectors that collection has copied.
+    pub(super) fn count_copies(&mut self, sectors: &[u32]) {
+        for &sector in sectors {
+            self.copied[self.streams[sector as usize].index()] += 1;
+        }
     }
 
     /// Forgets what was counted.

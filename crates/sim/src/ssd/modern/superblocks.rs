@@ -77,9 +77,9 @@ pub(super) struct SuperblockMap {
     /// Free superblocks; the last one is taken first.
     free: Vec<u32>,
     opened: u32,
-    /// Those of hosts, then collection's own if it has any.
+    /// Lists the write points of hosts, then collection's own if it has any.
     points: Vec<WritePoint>,
-    /// Write points with a superblock, and the sectors that are left in these.
+    /// Counts the write points with a superblock, and the sectors that are left in these.
     open_points: u32,
     unwritten: u64,
 }
