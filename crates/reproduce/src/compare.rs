@@ -8,7 +8,7 @@ use crate::finding::{ClaimFinding, SaturatedCounts, WorkloadResults};
 use crate::grade::ClaimGrade;
 use crate::paper::{ClaimOver, PaperClaim, PaperFile, WorkloadEntry};
 
-/// The figures of one pair of policies on one workload at one buffer size, one per seed.
+/// Holds the figures of one pair of policies on one workload at one buffer size, one per seed.
 struct PairValues {
     new: Vec<f64>,
     than: Vec<f64>,

@@ -11,38 +11,38 @@ use crate::paper::{PaperClaim, WorkloadEntry};
 /// Holds the outcome of a claim on a workload, or on several of a kind.
 #[derive(Clone, Debug)]
 pub struct ClaimFinding<'a> {
-    /// The claim.
+    /// Names the claim.
     pub claim: &'a PaperClaim,
-    /// The variant under which it was tried: the claim's own, or one that it is tried under as
+    /// Names the variant under which it was tried: the claim's own, or one that it is tried under as
     /// well.
     pub at: &'a str,
-    /// The workloads it was tried on, one for each that the claim names.
+    /// Lists the workloads it was tried on, one for each that the claim names.
     pub on: Vec<&'a WorkloadEntry>,
     /// Is true if all of these workloads are here.
     pub run: bool,
-    /// Improvement in percent (hit ratios: in points) for each buffer size in bytes, workload and pair of policies of which one evicts
+    /// Lists the improvement in percent (hit ratios: in points) for each buffer size in bytes, workload and pair of policies of which one evicts
     /// anything; or, where the claim is about their mean or the best, that alone.
     pub measured: Vec<(u64, MeanEstimate)>,
-    /// Comparisons in which neither policy evicts: nothing to compare.
+    /// Counts comparisons in which neither policy evicts: nothing to compare.
     pub without_evictions: usize,
-    /// Comparisons in which a run is saturated, so that it has no response times.
+    /// Counts comparisons in which a run is saturated, so that it has no response times.
     pub saturated: SaturatedCounts,
-    /// Comparisons in which one of the policies does something (moves pages, say) that the other never does: no percentage.
+    /// Counts comparisons in which one of the policies does something (moves pages, say) that the other never does: no percentage.
     pub without_base: usize,
     /// Holds the grade of each that is measured, then of those in which one of both is saturated.
     pub grades: Vec<ClaimGrade>,
-    /// Requests of a run, of those that have the most.
+    /// Counts the requests of a run, of those that have the most.
     pub requests: u64,
 }
 
 /// Counts comparisons in which runs are saturated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaturatedCounts {
-    /// Those of `new` only: it is worse than anything.
+    /// Counts those in which `new` alone is saturated: it is worse than anything.
     pub new: usize,
-    /// Those of `than` only.
+    /// Counts those in which `than` alone is.
     pub than: usize,
-    /// Both, or one of them where the claim is about counts: nothing to compare.
+    /// Counts those in which both are, or one of them where the claim is about counts: nothing to compare.
     pub both: usize,
 }
 
@@ -77,20 +77,20 @@ impl ClaimFinding<'_> {
     }
 }
 
-/// The results of a workload: per seed, variant, policy and buffer size.
+/// Holds the results of a workload: per seed, variant, policy and buffer size.
 #[derive(Clone, Debug, Default)]
 pub struct WorkloadResults {
     pub(crate) by_run: BTreeMap<(String, String, u64), Vec<ReportRun>>,
 }
 
 impl WorkloadResults {
-    /// A policy's results under a variant (or none, "") at a buffer size, one per seed.
+    /// Returns a policy's results under a variant (or none, "") at a buffer size, one per seed.
     pub fn of(&self, variant: &str, policy: &str, cache: u64) -> &[ReportRun] {
         let run = (variant.to_owned(), policy.to_owned(), cache);
         self.by_run.get(&run).map_or(&[], Vec::as_slice)
     }
 
-    /// The policies and buffer sizes that were run under a variant.
+    /// Returns the policies and buffer sizes that were run under a variant.
     pub fn under(&self, variant: &str) -> (Vec<&str>, Vec<u64>) {
         let runs = self.by_run.keys().filter(|(of, _, _)| of == variant);
         let (policies, caches): (BTreeSet<_>, BTreeSet<_>) =

@@ -6,7 +6,7 @@ use crate::figure::PaperFigure;
 use crate::paper::{PaperFile, PaperVariant, WorkloadEntry};
 use crate::several;
 
-/// The policies and buffer sizes that are needed of a workload under a variant with a seed; each with each is run. Seeds beyond the
+/// Returns the policies and buffer sizes that are needed of a workload under a variant with a seed; each with each is run. Seeds beyond the
 /// paper's are those of claims that ask for more: what is needed with one is needed with all seeds before it.
 pub(crate) fn needed(
     paper: &PaperFile,

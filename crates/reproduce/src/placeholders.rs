@@ -152,7 +152,7 @@ fn cut_known<'a>(text: &'a str, word: &str, names: &[&str]) -> Option<(&'a str, 
     ends.min_by_key(|(before, _)| before.len())
 }
 
-/// The same; where no such name stands it cuts at the last word, so that an error names what follows.
+/// Does the same; where no such name stands it cuts at the last word, so that an error names what follows.
 fn cut<'a>(text: &'a str, word: &str, names: &[&str]) -> (&'a str, Option<&'a str>) {
     let last = || text.rsplit_once(word).map_or((text, None), |(before, after)| (before, Some(after)));
     cut_known(text, word, names).unwrap_or_else(last)

@@ -40,18 +40,18 @@ pub(crate) enum WorkloadOrigin {
     Synthetic(String),
 }
 
-/// A run: a workload, a variant, a seed, some policies and buffer sizes.
+/// Describes a run: a workload, a variant, a seed, some policies and buffer sizes.
 pub(crate) struct PaperTask<'a> {
-    /// Index in the paper.
+    /// Numbers the workload in the paper.
     pub(crate) workload: usize,
     variant: Option<&'a PaperVariant>,
     seed: Option<u64>,
-    /// The policies that are wanted.
+    /// Lists the policies that are wanted.
     pub(crate) policies: Vec<String>,
-    /// Those of them that are run; what a task before this one runs in the same way is taken from there.
+    /// Lists those of them that are run; what a task before this one runs in the same way is taken from there.
     pub(crate) run: Vec<String>,
     pub(crate) caches: Vec<u64>,
-    /// The paper's own replacements of policies.
+    /// Holds the paper's own replacements of policies.
     run_as: &'a BTreeMap<String, String>,
     /// Numbers what decides about results besides policy and buffer size: workload, seed and settings.
     context: usize,
@@ -165,7 +165,7 @@ impl<'a> PaperPlan<'a> {
         Ok(())
     }
 
-    /// The tasks of which anything is run.
+    /// Returns the tasks of which anything is run.
     pub(crate) fn to_run(&self) -> Vec<&PaperTask<'a>> {
         self.tasks.iter().filter(|task| !task.run.is_empty()).collect()
     }

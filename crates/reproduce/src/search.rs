@@ -20,20 +20,20 @@ const PASSES: usize = 3;
 /// Holds the grades of a paper's claims under some assumptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriedConfiguration {
-    /// The value of each assumption, by its index.
+    /// Holds the value of each assumption, by its index.
     pub values: Vec<usize>,
-    /// The claims and their grades, in the paper's order.
+    /// Lists the claims and their grades, in the paper's order.
     pub grades: Vec<(String, ClaimGrade)>,
 }
 
 /// Holds what a search found.
 #[derive(Clone, Debug)]
 pub struct SearchOutcome {
-    /// The configuration of the paper's file.
+    /// Holds the configuration of the paper's file.
     pub own: TriedConfiguration,
-    /// Those that differ from it in one assumption.
+    /// Lists those that differ from it in one assumption.
     pub neighbours: Vec<TriedConfiguration>,
-    /// The best.
+    /// Holds the best.
     pub best: TriedConfiguration,
     /// Counts the configurations that were tried.
     pub tried: usize,

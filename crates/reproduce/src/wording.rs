@@ -19,7 +19,7 @@ pub(crate) fn number(finding: &ClaimFinding) -> String {
     format!("{}{of}", claim.id)
 }
 
-/// The workload, or what several have in common.
+/// Names the workload, or what several have in common.
 pub(crate) fn workloads(finding: &ClaimFinding) -> String {
     match finding.on.as_slice() {
         [only] => only.name.clone(),
@@ -57,7 +57,7 @@ fn points(x: f64) -> String {
     format!("{x:+.1}")
 }
 
-/// The unit of improvements.
+/// Returns the unit of improvements.
 pub(crate) fn unit(finding: &ClaimFinding) -> &'static str {
     finding.claim.metric.unit()
 }
@@ -82,7 +82,7 @@ fn estimate(e: &MeanEstimate) -> String {
     }
 }
 
-/// The least and the greatest improvement over the sizes.
+/// Returns the least and the greatest improvement over the sizes.
 pub(crate) fn measured(finding: &ClaimFinding) -> String {
     let by_mean = |a: &&(u64, MeanEstimate), b: &&(u64, MeanEstimate)| a.1.mean.total_cmp(&b.1.mean);
     let (Some(least), Some(greatest)) =

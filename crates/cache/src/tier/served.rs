@@ -9,9 +9,9 @@ use super::CacheTier;
 use crate::synchroniser::WriteSynchroniser;
 use crate::{CacheCounts, CollectionRounds, HostCache, HostCacheStatus, StaleParity};
 
-/// A host cache over its array, whichever cache it is.
+/// Serves an array through a host cache, whichever cache it is.
 pub trait ServedTier: Controller + Send {
-    /// The array.
+    /// Returns the array.
     fn array(&self) -> &RaidArray;
     /// Returns the status of the cache.
     fn status(&self) -> HostCacheStatus<'_>;
@@ -23,7 +23,7 @@ pub trait ServedTier: Controller + Send {
     fn lost_pages(&self) -> Vec<PageRange>;
     /// Returns the pages that were [passed by](HostCache::passed_pages).
     fn passed_pages(&self) -> Vec<u64>;
-    /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
+    /// Returns the cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self) -> Vec<u64>;
     /// Returns the sources of the pages of a row.
     fn sources(&self, row: Row) -> RowSources;
@@ -48,7 +48,7 @@ pub trait ServedTier: Controller + Send {
         self.stale_parity().stale_rows
     }
 
-    /// Free blocks at which devices are to say that they will have to collect soon, in hundredths of a
+    /// Returns the free blocks at which devices are to say that they will have to collect soon, in hundredths of a
     /// percent; none if they need not.
     fn gc_warning(&self) -> Option<u32> {
         None

@@ -17,7 +17,7 @@ const DIE_BYTES: u64 = 64 << 30;
 /// Limits the bytes of fio's JSON; that of the jobs has some tens of KiB.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The command.
+/// Holds the command.
 pub fn command() -> Command {
     Command::new("ssd")
         .about("Simulated SSDs: settings of a drive of your own")

@@ -63,9 +63,9 @@ struct FioLatency {
 pub struct MeasuredResponse {
     /// Requests a second.
     pub rate: f64,
-    /// Median, in nanoseconds.
+    /// Holds the median, in nanoseconds.
     pub p50: f64,
-    /// 99th percentile, in nanoseconds.
+    /// Holds the 99th percentile, in nanoseconds.
     pub p99: f64,
 }
 
@@ -85,7 +85,7 @@ pub struct MeasuredJob {
 /// Holds what fio measured of a drive.
 #[derive(Clone, Debug)]
 pub struct DriveMeasurement {
-    /// One read at a time.
+    /// Reads one page at a time.
     pub idle_read: MeasuredJob,
     /// Writes at so low a rate that the drive is idle between them.
     pub idle_write: MeasuredJob,

@@ -41,9 +41,9 @@ pub struct DriveSheet {
     pub dies: u32,
     /// Planes of a die.
     pub planes: u32,
-    /// Flash pages of a word line.
+    /// Counts the flash pages of a word line.
     pub pages_per_word_line: u32,
-    /// Moving a byte over the pins, in picoseconds.
+    /// Sets the time to move a byte over the pins, in picoseconds.
     pub transfer_ps: u64,
     /// Commands a second at most.
     pub command_rate: Option<u64>,
@@ -75,11 +75,11 @@ pub struct FitFigure {
 /// Holds a drive that was fitted.
 #[derive(Clone, Debug)]
 pub struct FittedDrive {
-    /// The settings of the table `[ssd]`, in order: key without `ssd.`, and value in TOML.
+    /// Lists the settings of the table `[ssd]`, in order: key without `ssd.`, and value in TOML.
     pub settings: Vec<(&'static str, String)>,
     /// Compares drive and model, job by job.
     pub figures: Vec<FitFigure>,
-    /// Write amplification of the steady writes on the model.
+    /// Holds the write amplification of the steady writes on the model.
     pub amplification: f64,
 }
 

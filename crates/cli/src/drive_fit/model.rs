@@ -36,7 +36,7 @@ pub struct ModelledJob {
     pub reads: Option<MeasuredResponse>,
     /// Writes.
     pub writes: Option<MeasuredResponse>,
-    /// Programmed sectors for each that was written; 1 if none was.
+    /// Returns the programmed sectors for each that was written; 1 if none was.
     pub amplification: f64,
 }
 

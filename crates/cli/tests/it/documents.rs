@@ -278,7 +278,7 @@ fn every_link_to_a_heading_leads_to_one() {
     assert!(count > 20, "only {count} links to headings were found");
 }
 
-/// docs/SUMMARY.md is the table of contents of the site that book.toml describes.
+/// Checks docs/SUMMARY.md, the table of contents of the site that book.toml describes.
 #[test]
 fn every_page_is_in_the_table_of_contents() {
     let summary = fs::read_to_string(Path::new(CHECKOUT).join("docs/SUMMARY.md")).expect("a table of contents");

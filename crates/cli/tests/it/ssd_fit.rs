@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::binary::{destage, quietly, refused};
 
-/// The drive that is to be found again.
+/// Describes the drive that is to be found again.
 const DRIVE: [(&str, &str); 9] = [
     ("model", "modern"),
     ("elements", "16"),
@@ -87,7 +87,7 @@ fn measured(folder: &Path) -> Value {
     })
 }
 
-/// The flags that tell of the drive what fio does not.
+/// Lists the flags that tell of the drive what fio does not.
 const SHEET: [&str; 4] = ["--capacity=960GB", "--dies=16", "--command-rate=500000", "--link=6000MB"];
 
 #[test]

@@ -383,7 +383,7 @@ struct FileLife<'a> {
     asked: Vec<AskedRequests>,
     /// Keeps the members whose loss is not noted or flushed, as the harness of `Memory` does.
     ///
-    /// Of these, `noted` are known to the array, and in the place of `swapped` another device stands.
+    /// The array knows of those in `noted`. Another device stands in the place of each in `swapped`.
     window: DevSet,
     noted: DevSet,
     swapped: DevSet,

@@ -15,8 +15,8 @@ use crate::share::{number_of, share_of};
 /// `CRASH_FROM` on, if either is given. Else 800, in the soak 8,000, that are always the same, and a
 /// quarter as many where perhaps none has looked yet: in all 5·10⁴, in the soak more than 10⁶.
 ///
-/// Of the planted faults that docs/fault-catalogue.md lists, those that show between seed 800 and 4,600 and
-/// nowhere else are looked for by their seeds, in [`planted_faults_that_show_late`].
+/// Leaves the planted faults of docs/fault-catalogue.md that show between seed 800 and 4,600, and nowhere else, to
+/// [`planted_faults_that_show_late`], which looks for them by their seeds.
 fn seeds() -> Vec<(u64, u64)> {
     let (from, count) = (number_of("CRASH_FROM"), number_of("CRASH_SEEDS"));
     let usual = share_of(800, 8_000);

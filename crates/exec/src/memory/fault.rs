@@ -123,8 +123,8 @@ impl<C: Controller> MemoryExecutor<C> {
 
     /// Returns what a loss of power at this moment would leave.
     ///
-    /// Of the writes that were not flushed, or are running, any part survives, as `choice` says. Of the NVRAM's
-    /// steps that are done and not durable, or in flight, the first few took effect.
+    /// Keeps any part of the writes that were not flushed, or are running, as `choice` says. The first
+    /// few of the NVRAM's steps that are done and not durable, or in flight, took effect.
     pub fn cut(&self, choice: &mut impl CutChoice) -> CrashRemains {
         let disks = (0..self.devices.len()).map(|dev| self.cut_device(Dev(dev as u8), choice)).collect();
         let mut nvram = self.bytes.nvram().clone();

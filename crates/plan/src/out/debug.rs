@@ -3,7 +3,7 @@
 use super::Out;
 use crate::StepNo;
 
-/// The operations that are open, with their claims and how far each step is: for the printout of a
+/// Lists the operations that are open, with their claims and how far each step is: for the printout of a
 /// harness.
 impl std::fmt::Debug for Out {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

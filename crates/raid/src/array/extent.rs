@@ -15,7 +15,7 @@ pub(super) struct WriteExtent {
 }
 
 impl WriteExtent {
-    /// The index of the one column that a write of a part of a page has.
+    /// Returns the index of the one column that a write of a part of a page has.
     pub(super) fn only(&self) -> usize {
         self.columns.lowest().expect("a write has a column").index()
     }

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use super::PaperFile;
 use super::checks::RESERVED;
 
-/// Open assumptions of a paper, at most.
+/// Limits the open assumptions of a paper.
 pub const MOST_ASSUMPTIONS: usize = 12;
 
-/// Something that a paper leaves open.
+/// Describes something that a paper leaves open.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenAssumption {
@@ -18,9 +18,9 @@ pub struct OpenAssumption {
     /// Names what the assumption decides: a key of `destage sim`, `workload KEY` for a key of synthetic workloads, or `policy
     /// NAME` for what runs in that policy's place.
     pub key: String,
-    /// The values that are tried, that of the paper's file first.
+    /// Lists the values that are tried, that of the paper's file first.
     pub values: Vec<toml::Value>,
-    /// The workloads that it is about, by name; none means all.
+    /// Lists the workloads that it is about, by name; none means all.
     #[serde(default)]
     pub on: Vec<String>,
 }

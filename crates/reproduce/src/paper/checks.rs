@@ -144,7 +144,7 @@ impl PaperFile {
         }
     }
 
-    /// Every reason has a name of its own and explains some claim.
+    /// Checks that every reason has a name of its own and explains some claim.
     fn check_reasons(&self) -> Result<(), ScenarioError> {
         let wrong = |message: String| Err(ScenarioError::new(message));
         for claim in &self.claim {

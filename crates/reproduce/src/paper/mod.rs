@@ -16,13 +16,13 @@ use crate::figure::PaperFigure;
 use crate::metric::ClaimMetric;
 use crate::several::{OneOrMany, bytes};
 
-/// A paper's file.
+/// Holds a paper's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PaperFile {
     /// Names the paper, as in `destage reproduce NAME`.
     pub name: String,
-    /// Title, authors and venue.
+    /// Names title, authors and venue.
     pub title: String,
     /// Describes the paper's runs and how this evaluation compares them, as Markdown.
     pub about: String,
@@ -31,22 +31,22 @@ pub struct PaperFile {
     pub verdict: String,
     /// Seeds of each stochastic workload.
     pub seeds: u64,
-    /// The policies of every run.
+    /// Lists the policies of every run.
     pub policies: Vec<String>,
     /// Settings of every run: keys of `destage sim`.
     pub settings: BTreeMap<String, toml::Value>,
-    /// Buffer sizes that are run for the figures, beside those of the claims.
+    /// Lists buffer sizes that are run for the figures, beside those of the claims.
     #[serde(default)]
     pub caches: Vec<String>,
     /// Lists the metrics that the tables show for every policy and size.
     #[serde(default = "default_figures")]
     pub figures: Vec<&'static ClaimMetric>,
-    /// Other settings under which some runs are made.
+    /// Lists other settings under which some runs are made.
     #[serde(default)]
     pub variant: Vec<PaperVariant>,
-    /// The workloads.
+    /// Lists the workloads.
     pub workload: Vec<WorkloadEntry>,
-    /// The claims, in the order in which they are shown.
+    /// Lists the claims, in the order in which they are shown.
     #[serde(default)]
     pub claim: Vec<PaperClaim>,
     /// Figures that the paper prints, to stand beside ours.
@@ -55,13 +55,13 @@ pub struct PaperFile {
     /// Lists published counts of other implementations, shown beside ours.
     #[serde(default)]
     pub counted: Vec<CountedPeer>,
-    /// Worked examples.
+    /// Lists worked examples.
     #[serde(default)]
     pub example: Vec<WorkedExample>,
     /// Figures to draw, as the paper has them.
     #[serde(default)]
     pub figure: Vec<PaperFigure>,
-    /// Why claims do not hold.
+    /// Lists the reasons why claims do not hold.
     #[serde(default)]
     pub reason: Vec<ClaimReason>,
     /// Lists what the paper leaves open, for a [search](crate::search).
@@ -72,13 +72,13 @@ pub struct PaperFile {
     pub run_as: BTreeMap<String, String>,
 }
 
-/// Why some claims do not hold, or not in size.
+/// Explains why some claims do not hold, or not in size.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimReason {
-    /// As claims name it.
+    /// Names the reason, as claims do.
     pub id: String,
-    /// A sentence or two, as Markdown, with results in [braces](crate::placeholders).
+    /// Holds a sentence or two, as Markdown, with results in [braces](crate::placeholders).
     pub text: String,
 }
 
@@ -86,23 +86,23 @@ pub struct ClaimReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadProvenance {
-    /// The trace that the paper used.
+    /// Marks the trace that the paper used.
     Original,
-    /// A real trace of somebody else.
+    /// Marks a real trace of somebody else.
     Real,
-    /// A recording of our own.
+    /// Marks a recording of our own.
     Recording,
-    /// Synthetic, with what the paper publishes about its trace.
+    /// Marks a synthetic workload, with what the paper publishes about its trace.
     StandIn,
-    /// The paper's own synthetic workload.
+    /// Marks the paper's own synthetic workload.
     Synthetic,
 }
 
 impl WorkloadProvenance {
-    /// Every kind, the nearest to the paper first.
+    /// Lists every kind, the nearest to the paper first.
     pub const ALL: [Self; 5] = [Self::Original, Self::Synthetic, Self::StandIn, Self::Real, Self::Recording];
 
-    /// As it is shown.
+    /// Returns the name, as it is shown.
     pub fn label(self) -> &'static str {
         match self {
             Self::Original => "the paper's own trace",
@@ -114,17 +114,17 @@ impl WorkloadProvenance {
     }
 }
 
-/// A workload of the evaluation, or one that takes its place.
+/// Describes a workload of the evaluation, or one that takes its place.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WorkloadEntry {
-    /// As it is shown.
+    /// Names the workload, as it is shown.
     pub name: String,
     /// Says how the workload relates to the paper's.
     pub provenance: WorkloadProvenance,
     /// Names the paper's workloads that this one is or stands for: the `workload` of claims.
     pub stands_for: Vec<String>,
-    /// A synthetic workload by name, run with several seeds; or else `files`.
+    /// Names a synthetic workload, run with several seeds; or else `files`.
     pub synthetic: Option<String>,
     /// Keys of the synthetic workload that differ, such as its length.
     #[serde(default)]
@@ -132,12 +132,12 @@ pub struct WorkloadEntry {
     /// Settings of its runs that differ from the paper's.
     #[serde(default)]
     pub settings: BTreeMap<String, toml::Value>,
-    /// File names of a trace; the first that is found is read.
+    /// Lists file names of a trace; the first that is found is read.
     #[serde(default)]
     pub files: Vec<String>,
-    /// The trace's format where its content does not decide.
+    /// Names the trace's format where its content does not decide.
     pub format: Option<String>,
-    /// The trace by its name in the catalogue: whatever file is recognised as it is read, before `files`.
+    /// Names the trace in the catalogue: whatever file is recognised as it is read, before `files`.
     pub trace: Option<String>,
 }
 
@@ -170,18 +170,18 @@ fn default_figures() -> Vec<&'static ClaimMetric> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimOver {
-    /// Each size, workload and pair is looked at by itself; the claim holds as far as it holds for the worst.
+    /// Grades each size, workload and pair by itself; the claim holds as far as it holds for the worst.
     #[default]
     Each,
     /// Takes the mean of the improvements: "reduces it by so much on average".
     Mean,
     /// Takes the improvement of the means of the figure over all of them: "reduces the average by so much".
     Averages,
-    /// The best of all.
+    /// Takes the best of all.
     Best,
 }
 
-/// A claim: by how much `new` is better than `than`, over a range of buffer sizes; in percent, hit ratios in points.
+/// States a claim: by how much `new` is better than `than`, over a range of buffer sizes; in percent, hit ratios in points.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PaperClaim {
@@ -190,39 +190,39 @@ pub struct PaperClaim {
     /// Says where the paper makes the claim.
     #[serde(rename = "where")]
     pub place: String,
-    /// The paper's workload, or several.
+    /// Names the paper's workload, or several.
     pub workload: OneOrMany,
     /// Names the compared metric.
     pub metric: &'static ClaimMetric,
-    /// The policy that the claim is about, or several.
+    /// Names the policy that the claim is about, or several.
     pub new: OneOrMany,
-    /// The policy it is compared with, or as many as `new` has.
+    /// Names the policy it is compared with, or as many as `new` has.
     pub than: OneOrMany,
-    /// The paper's workload on which `than` is run, where it is another than that of `new`.
+    /// Names the paper's workload on which `than` is run, where it is another than that of `new`.
     pub than_workload: Option<String>,
-    /// The variant under which both are run; without one the paper's own settings.
+    /// Names the variant under which both are run; without one the paper's own settings.
     #[serde(default)]
     pub at: String,
-    /// The variant under which `than` is run, where it is another.
+    /// Names the variant under which `than` is run, where it is another.
     pub than_at: Option<String>,
-    /// Further variants under which both are run as well, to see which assumption decides.
+    /// Lists further variants under which both are run as well, to see which assumption decides.
     #[serde(default)]
     pub also_at: Vec<String>,
-    /// Buffer sizes under those, where they are fewer.
+    /// Lists buffer sizes under those, where they are fewer.
     pub also_caches: Option<Vec<String>>,
     /// Values are taken relative to those of the same policy and size under this variant: what is
     /// compared is how much they grow.
     pub relative_to: Option<String>,
-    /// Buffer sizes.
+    /// Lists buffer sizes.
     pub caches: Vec<String>,
-    /// Buffer sizes of `than`, as many, where they are others.
+    /// Lists buffer sizes of `than`, as many, where they are others.
     pub than_caches: Option<Vec<String>>,
-    /// Each by itself, their mean, or the best.
+    /// Selects each by itself, their mean, or the best.
     #[serde(default)]
     pub over: ClaimOver,
-    /// Least and greatest improvement; `[0, 0]` claims that both are alike.
+    /// Holds the least and greatest improvement; `[0, 0]` claims that both are alike.
     pub claimed: [f64; 2],
-    /// Only the sign is claimed.
+    /// Tells that only the sign is claimed.
     #[serde(default)]
     pub sign_only: bool,
     /// Sets up to what improvement, either way, the paper calls both alike, in percent or points; without it the metric
@@ -237,7 +237,7 @@ pub struct PaperClaim {
     pub reading_of: Option<String>,
     /// Names what the paper claims in one sentence, of which this is a part: all parts of that name count as one claim.
     pub part_of: Option<String>,
-    /// The reasons why it does not hold, or not in size.
+    /// Names the reasons why it does not hold, or not in size.
     #[serde(default)]
     pub why: Vec<String>,
 }
@@ -251,14 +251,14 @@ pub struct PrintedValue {
     /// Says where the paper prints the values.
     #[serde(rename = "where")]
     pub place: String,
-    /// The paper's workload.
+    /// Names the paper's workload.
     pub workload: String,
-    /// The policy.
+    /// Names the policy.
     pub policy: String,
-    /// The variant.
+    /// Names the variant.
     #[serde(default)]
     pub at: String,
-    /// The buffer size.
+    /// Sets the buffer size.
     pub cache: String,
     /// Names the measured metrics.
     pub metrics: Vec<&'static ClaimMetric>,
@@ -266,7 +266,7 @@ pub struct PrintedValue {
     pub published: Vec<f64>,
 }
 
-/// A worked example: pages written to an empty buffer, and what the last of them evicts.
+/// Describes a worked example: pages written to an empty buffer, and what the last of them evicts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WorkedExample {
@@ -277,19 +277,19 @@ pub struct WorkedExample {
     pub place: String,
     /// Describes the example.
     pub about: String,
-    /// The policy.
+    /// Names the policy.
     pub policy: String,
     /// Pages that the buffer holds.
     pub capacity: u32,
     /// Pages of a block.
     pub pages_per_block: u32,
-    /// The pages written, in order.
+    /// Lists the pages written, in order.
     pub writes: Vec<u32>,
     /// Lists the pages that the last write evicts.
     pub evicts: Vec<u32>,
 }
 
-/// The papers that are built in.
+/// Lists the papers that are built in.
 const BUILT_IN: &[(&str, &str)] = &[
     ("gcar", include_str!("../../../../scenarios/papers/gcar.toml")),
     ("cawr", include_str!("../../../../scenarios/papers/cawr.toml")),
@@ -314,14 +314,14 @@ impl WorkloadEntry {
 }
 
 impl PaperFile {
-    /// The files that may be read to reproduce it with traces from these folders, whether or not they are there.
+    /// Lists the files that may be read to reproduce it with traces from these folders, whether or not they are there.
     pub fn reads(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
         let described = self.workload.iter().filter_map(|workload| workload.synthetic.as_deref());
         let described = described.filter(|name| workload::is_file(name)).map(path_text::path);
         described.chain(self.workload.iter().flat_map(|workload| workload.candidates(folders))).collect()
     }
 
-    /// The built-in paper of this name, or the one in this file: a file's name ends in `.toml`.
+    /// Returns the built-in paper of this name, or the one in this file: a file's name ends in `.toml`.
     pub fn named(name: &str) -> Result<Self, ScenarioError> {
         if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             return Self::parse(Path::new(&format!("{name}.toml (built in)")), text);
@@ -357,7 +357,7 @@ impl PaperFile {
 }
 
 impl PaperClaim {
-    /// -1, 0 or 1: worse, alike or better.
+    /// Returns -1, 0 or 1: worse, alike or better.
     pub fn sign(&self) -> i8 {
         match self.claimed[1] {
             x if x > 0.0 => 1,
@@ -388,12 +388,12 @@ impl PaperClaim {
         bytes(new).zip(bytes(self.than_caches.as_ref().unwrap_or(new)))
     }
 
-    /// The variant under which `than` is run where `new` is run under `at`.
+    /// Returns the variant under which `than` is run where `new` is run under `at`.
     pub fn than_at<'a>(&'a self, at: &'a str) -> &'a str {
         self.than_at.as_deref().unwrap_or(at)
     }
 
-    /// The variants under which it is tried: its own, then the others.
+    /// Returns the variants under which it is tried: its own, then the others.
     pub fn variants(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.at).chain(&self.also_at).map(String::as_str)
     }

@@ -83,7 +83,7 @@ CLAIMS
 
 const NOWHERE: [PathBuf; 0] = [];
 
-/// A paper with claims, each with an id and what differs from this: LRU answers sooner than no buffer does.
+/// Returns a paper with claims, each with an id and what differs from this: LRU answers sooner than no buffer does.
 fn paper(claims: &[(&str, &str)]) -> (TempDir, Result<PaperFile, String>) {
     let claim = |(id, differs): &(&str, &str)| {
         let mut keys = vec![

@@ -187,7 +187,7 @@ fn quotations_may_have_figures() {
     assert_eq!(bare_figures(&paper.verdict, &paper), ["4 %"]);
 }
 
-/// Every figure of what is built in is a result that is filled in, a setting, or a quotation.
+/// Checks that every figure of what is built in is a result that is filled in, a setting, or a quotation.
 #[test]
 fn built_in_prose_has_no_bare_figures() {
     for name in built_in() {

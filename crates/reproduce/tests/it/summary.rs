@@ -5,7 +5,7 @@ use destage_reproduce::paper::{PaperFile, built_in};
 use destage_reproduce::reproduce::{ClaimFinding, PaperReproduction, SaturatedCounts, WorkloadResults};
 use destage_reproduce::summary::PaperSummary;
 
-/// A paper of which every claim has this grade.
+/// Returns a paper of which every claim has this grade.
 fn graded(paper: &PaperFile, grade: ClaimGrade) -> PaperReproduction<'_> {
     let findings = paper.claim.iter().map(|claim| ClaimFinding {
         claim,

@@ -365,7 +365,7 @@ impl VirtualDevice {
         self.submit_placed(now, op, first, pages, PlacementStream::Unlabelled, tag);
     }
 
-    /// As [`submit`](Self::submit), of a write that belongs to a stream.
+    /// Does as [`submit`](Self::submit), of a write that belongs to a stream.
     #[inline]
     pub(super) fn submit_placed(
         &mut self,

@@ -45,7 +45,7 @@ pub(super) struct ArrayOutcomes {
     pub(super) saturated: Option<SaturationCause>,
     /// By [`Op`].
     pub(super) responses: [LatencyHistogram; 4],
-    /// By [`RedundancyPhase`](super::failures::Phase).
+    /// Counts by [`RedundancyPhase`](super::failures::Phase).
     pub(super) phases: [LatencyHistogram; 3],
     pub(super) degraded_time: Nanos,
     pub(super) rebuild_time: Nanos,

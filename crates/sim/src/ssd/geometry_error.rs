@@ -148,7 +148,7 @@ pub enum SsdGeometryError {
     WriteCache {
         /// Bytes asked for.
         bytes: u64,
-        /// The least that works.
+        /// Holds the least that works.
         least: u64,
         /// Units that may be open or under way.
         units: u64,
@@ -177,9 +177,9 @@ pub enum SsdGeometryError {
     PageOfModern {
         /// Bytes of a page.
         bytes: u64,
-        /// The least that works.
+        /// Holds the least that works.
         least: u64,
-        /// The most that works: the bytes of a flash page.
+        /// Holds the most that works: the bytes of a flash page.
         most: u64,
     },
     /// Nothing is left to export.

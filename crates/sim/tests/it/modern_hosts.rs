@@ -23,7 +23,7 @@ fn geometry() -> PageGeometry {
     PageGeometry::new(PAGE, 16).expect("a geometry")
 }
 
-/// A `pm9a3` of so many dies and 200 MiB, with sectors for two planes each.
+/// Returns a `pm9a3` of so many dies and 200 MiB, with sectors for two planes each.
 fn drive(dies: u32) -> SsdConfig {
     let drive = ModernDesign::named("pm9a3").expect("a preset").config(geometry());
     let config = SsdConfig { elements: dies, ..drive }.with_pages(51_200, geometry()).expect("a drive");
@@ -39,7 +39,7 @@ fn over(config: SsdConfig, start: StartState, host: HostModel) -> BufferExperime
     experiment
 }
 
-/// Random reads that arrive as a Poisson process, so many nanoseconds apart.
+/// Returns random reads that arrive as a Poisson process, so many nanoseconds apart.
 fn reads(count: u64, interval: f64) -> Vec<Request> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(17);
     let mut now = 0.0;
@@ -56,7 +56,7 @@ fn mean_response(result: &RunResult) -> f64 {
     result.response.as_ref().and_then(|response| response.all.as_ref()).expect("requests were answered").mean
 }
 
-/// An open host: each plane of a drive of one die is a queue with one server (Pollaczek and Khinchine).
+/// Checks an open host: each plane of a drive of one die is a queue with one server (Pollaczek and Khinchine).
 #[test]
 fn open_hosts_wait_as_in_md1() {
     for load in [0.3, 0.7] {
@@ -68,7 +68,7 @@ fn open_hosts_wait_as_in_md1() {
     }
 }
 
-/// A closed host: as many are outstanding as were asked for (Little), none waits alone, and many have every plane sense all
+/// Checks a closed host: as many are outstanding as were asked for (Little), none waits alone, and many have every plane sense all
 /// the time.
 #[test]
 fn closed_hosts_keep_what_is_outstanding() {

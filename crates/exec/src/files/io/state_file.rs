@@ -2,7 +2,7 @@
 //!
 //! Through the page cache each sync writes whole pages of 4 KiB, however little of them changed. Direct I/O
 //! writes whole blocks of the device: 512 bytes, the unit of the state, or 4096.
-//! Of a block that is written in part the rest is read first, unless that block was written last, as in a
+//! A partial write of a block reads its rest first, unless that block was written last, as in a
 //! journal. A block is written as a whole or not at all, and the rest of it keeps its bytes.
 
 use std::fs::TryLockError;

@@ -380,9 +380,9 @@ fn a_block_stays_on_one_channel() {
 }
 
 /// Builds a policy, and returns its description and how frames are waited for.
-struct Waits<'a>(&'a [PageAccess]);
+struct GroupWaits<'a>(&'a [PageAccess]);
 
-impl PolicyVisitor for Waits<'_> {
+impl PolicyVisitor for GroupWaits<'_> {
     type Out = (BuiltPolicy, Vec<(FrameWait, u32)>);
     fn visit<B: BufferPolicy + Send + 'static>(self, mut buffer: B, built: BuiltPolicy) -> Self::Out {
         buffer.grow(1000);
@@ -400,7 +400,7 @@ fn frames_are_free_together_or_each_by_itself() {
     for (spec, wait) in [("cawr", FrameWait::All), ("cawr:wait=all", FrameWait::All), ("cawr:wait=any", FrameWait::Any)]
     {
         let accesses = writes(&[1, 10, 20, 30, 40, 50]);
-        let (built, waits) = build(&spec.parse().expect(spec), config, Waits(&accesses)).expect(spec);
+        let (built, waits) = build(&spec.parse().expect(spec), config, GroupWaits(&accesses)).expect(spec);
         assert_eq!(waits, [(wait, 2), (wait, 2)], "{spec}");
         assert!(built.chooses_channels && built.unit == EvictionUnit::Page);
     }
@@ -410,7 +410,7 @@ fn frames_are_free_together_or_each_by_itself() {
 fn more_channels_than_can_be_told_apart_are_refused() {
     let config = |elements| BufferConfig { capacity_pages: 3, pages_per_block: 4, elements };
     for spec in ["cave", "cawr", "gate+lru", "cave+fab", "cawr+fab"] {
-        let build = |elements| build(&spec.parse().expect(spec), config(elements), Waits(&[]));
+        let build = |elements| build(&spec.parse().expect(spec), config(elements), GroupWaits(&[]));
         assert!(build(65_528).is_ok(), "{spec}");
         let refused = build(65_529).err();
         assert_eq!(refused, Some(PolicyError::TooManyChannels { channels: 65_529, most: 65_528 }), "{spec}");

@@ -25,7 +25,7 @@ fn below(random: &mut Xoshiro256PlusPlus, bound: u32) -> u32 {
 struct CollectorEffort {
     superblocks: u32,
     word_lines: u32,
-    /// How often the exported size is written; what the second half amplifies is compared.
+    /// Sets how often the exported size is written; what the second half amplifies is compared.
     overwrites: u32,
 }
 

@@ -32,10 +32,10 @@ struct CarloBlock {
 pub struct CarloFlash {
     size: FlashSize,
     policy: VictimPolicy,
-    /// Whether copies fill blocks of their own.
+    /// Tells that copies fill blocks of their own.
     is_own_point: bool,
     blocks: Vec<CarloBlock>,
-    /// Where each sector is: a block, and its place there.
+    /// Holds the place of each sector: a block, and its place there.
     places: Vec<(usize, usize)>,
     free: Vec<usize>,
     points: [Option<usize>; 2],

@@ -129,7 +129,7 @@ fn no_read_passes_what_another_waits_for() {
     assert_eq!(read(&mut ssd, 600, 4), 1_268_000);
 }
 
-/// A slice that goes first is one all the same, from its begin to its end.
+/// Checks that a slice which goes first is one all the same, from its begin to its end.
 #[test]
 fn a_slice_that_goes_first_collects() {
     let mut config = drive(1, 2, 1920);
@@ -148,7 +148,7 @@ fn a_slice_that_goes_first_collects() {
     assert_eq!(collects, [(false, None), under_way, under_way, (false, None)]);
 }
 
-/// The end of a slice is told once, and not before it is certain.
+/// Checks that the end of a slice is told once, and not before it is certain.
 #[test]
 fn ends_of_slices_are_told() {
     for reads_at in [vec![], vec![100_000], vec![500_000], vec![100_000, 500_000]] {

@@ -36,7 +36,7 @@ fn with_cache(policy: &str, handles: u8) -> ArrayExperiment {
     }
 }
 
-/// A run ends when all is answered, and the counters tell what was done, so that both count alike.
+/// Ends a run when all is answered, and the counters tell what was done, so that both count alike.
 #[test]
 fn caches_label_what_they_write() {
     for (policy, expected) in [

@@ -114,7 +114,7 @@ pub struct NaiveDrive {
     points: BTreeMap<(bool, usize), usize>,
     /// Limits the number of write points.
     most_points: u64,
-    /// Stream of the next writes, of each sector, and the handle of each labelled stream, in the order of their first writes.
+    /// Holds the stream of the next writes, of each sector, and the handle of each labelled stream, in the order of their first writes.
     pub stream: PlacementStream,
     streams: BTreeMap<u64, PlacementStream>,
     labelled: Vec<PlacementStream>,

@@ -65,7 +65,7 @@ fn separation_lowers_write_amplification() {
     }
 }
 
-/// One handle for all streams is no placement, to the nanosecond.
+/// Checks that one handle for all streams is no placement, to the nanosecond.
 #[test]
 fn one_handle_is_none() {
     for isolation in HandleIsolation::ALL {

@@ -1,7 +1,7 @@
 //! Shares one ring among all devices without threads.
 //!
-//! One ring for all, since a request often begins operations on several devices, as a write to a RAID-5 does.
-//! All of them go to the kernel in one call. A device that hangs occupies only its own operations: the kernel
+//! One ring serves all devices, since a request often begins operations on several devices, as a write to a RAID-5 does.
+//! These operations go to the kernel in one call. A device that hangs occupies only its own operations: the kernel
 //! holds them, and the ring holds their bytes and file.
 
 use std::collections::{BTreeMap, VecDeque};
