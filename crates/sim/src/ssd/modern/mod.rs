@@ -132,7 +132,7 @@ impl ModernDrive {
         let place = self.map.place(physical);
         let die = &mut self.dies[place.die as usize];
         self.occupied -= die.advance(now);
-        if self.map.is_open_unit(physical) || self.map.is_recent(place.superblock) && die.holds_program(place.unit) {
+        if self.map.is_open_unit(physical) || die.holds_program(place.unit) {
             return Nanos(now + self.geometry.config.command_hit.0);
         }
         let counters = &mut self.clocks[place.die as usize].counters;

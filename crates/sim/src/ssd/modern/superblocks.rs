@@ -47,7 +47,6 @@ pub(super) struct FilledUnit {
 /// Tells where in the flash a sector lies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SectorPlace {
-    pub(super) superblock: u32,
     /// The unit by the drive's number.
     pub(super) unit: u32,
     pub(super) die: u32,
@@ -214,13 +213,7 @@ impl SuperblockMap {
         let (_, die) = self.by_die.divide(unit);
         let (flash_page, _) = self.by_flash_page.divide(in_unit);
         let (_, plane) = self.by_plane.divide(flash_page);
-        SectorPlace {
-            superblock: self.by_superblock.divide(physical).0,
-            unit,
-            die,
-            plane,
-            flash_page: self.by_flash_page.divide(physical).0,
-        }
+        SectorPlace { unit, die, plane, flash_page: self.by_flash_page.divide(physical).0 }
     }
 
     /// Returns true if the physical sector's unit is still being filled.
@@ -231,12 +224,6 @@ impl SuperblockMap {
             let end = base.wrapping_add(at.position);
             at.superblock != NO_SUPERBLOCK && physical < end && physical >= end - at.in_unit
         })
-    }
-
-    /// Returns true if the superblock is among the last that were opened: two, or as many as there are write points.
-    #[inline]
-    pub(super) fn is_recent(&self, superblock: u32) -> bool {
-        self.superblocks[superblock as usize].opened + (self.points.len() as u32).max(2) >= self.opened
     }
 
     /// Returns the die that the next sector of hosts goes to, of a write without a label.

@@ -112,8 +112,6 @@ pub struct NaiveDrive {
     opened: u64,
     /// Open superblocks: of each placement handle, and of what collection moves of each, or of all.
     points: BTreeMap<(bool, usize), usize>,
-    /// Limits the number of write points.
-    most_points: u64,
     /// Holds the stream of the next writes, of each sector, and the handle of each labelled stream, in the order of their first writes.
     pub stream: PlacementStream,
     streams: BTreeMap<u64, PlacementStream>,
@@ -193,12 +191,6 @@ impl NaiveDrive {
             free: (0..superblocks).rev().collect(),
             opened: 0,
             points: BTreeMap::new(),
-            most_points: match (modern.placement, config.collection_write_point) {
-                (None, _) => 2,
-                (Some(own), CollectionPoint::Shared) => own.handles.min(7).into(),
-                (Some(own), _) if own.isolation == HandleIsolation::Persistently => 2 * u64::from(own.handles.min(7)),
-                (Some(own), _) => 1 + u64::from(own.handles.min(7)),
-            },
             stream: PlacementStream::Unlabelled,
             streams: BTreeMap::new(),
             labelled: Vec::new(),
@@ -375,9 +367,8 @@ impl NaiveDrive {
         let own = &self.blocks[block];
         let die = unit % self.n;
         let is_open = own.usage == SlotUse::Open && own.written / self.unit == unit;
-        let is_recent = own.opened + self.most_points.max(2) >= self.opened;
         let programs = |work: &QueuedWork| work.work == DieWork::Program && work.unit == (block, unit);
-        if is_open || is_recent && self.dies[die].queue.iter().any(programs) {
+        if is_open || self.dies[die].queue.iter().any(programs) {
             return hit;
         }
         let plane = in_unit / self.q % self.planes;

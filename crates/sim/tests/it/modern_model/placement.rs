@@ -107,6 +107,34 @@ fn streams_beyond_the_handles_share_them() {
     assert_eq!(handles, expected);
 }
 
+/// Checks that a sector that waits to be programmed is read from the write cache, however long ago its superblock was begun.
+#[test]
+fn a_slow_stream_is_read_from_the_write_cache() {
+    let config = placed(192 * 40, 2, HandleIsolation::Persistently);
+    let modern = config.modern.clone().expect("modern");
+    let mut ssd = built(config);
+    let write = |ssd: &mut Ssd, stream, at, page: u64| {
+        ssd.label_writes(stream);
+        ssd.program(Nanos(at), PageNo(page as u32))
+    };
+    // All but the last sector of a unit, and then superblocks of the other stream.
+    let (unit, mut now) = (24, 0);
+    for page in 0..unit - 1 {
+        now = write(&mut ssd, PlacementStream::Journal, now, page).0;
+    }
+    for page in 0..192 * 8 {
+        now = write(&mut ssd, PlacementStream::Clean, now, 100 + page).0;
+    }
+    // The dies have as much to do as the cache holds.
+    now += 10_000_000_000;
+    for page in 0..unit * 4 {
+        write(&mut ssd, PlacementStream::Clean, now, 100 + page);
+    }
+    let written = write(&mut ssd, PlacementStream::Journal, now, unit - 1);
+    let read = ssd.read(written, PageNo(unit as u32 - 1));
+    assert_eq!(read.0 - written.0, modern.command_hit.0, "it is answered by the cache");
+}
+
 #[test]
 fn isolation_needs_write_points() {
     let refused = |config| SsdShape::new(config, geometry()).expect_err("a refusal");
