@@ -22,8 +22,8 @@ pub use files::{
     AcceptedLosses, ArrayResync, BadBytes, CrashChance, CrashPoint, CrashSurvival, DamagedIntents, DamagedNvram,
     DeviceConfig, DeviceOptions, DeviceTraffic, DroppedSuccessor, EndedOperation, ExecutorFault, ExistingFiles,
     FileExecutor, FileIdentity, FileOp, FileProbe, FilesConfig, FilesError, IoBackend, IoFault, IoRing, LockedFile,
-    MemberFreshness, MergeCounts, MergeRole, NvramPlace, OperationTag, OsFile, OsInterface, PathPresence, RealOs,
-    RecordingOs, RequestCompletion, RequestMerger, RingEntries, RingEntry, StateTraffic, SuccessionPhase,
+    MemberFreshness, MergeCounts, MergeRole, NvramPlace, OperationTag, OsFile, OsInterface, PathPresence, RealFile,
+    RealOs, RecordingOs, RequestCompletion, RequestMerger, RingEntries, RingEntry, StateTraffic, SuccessionPhase,
     SuccessorLabelling, SyncPoint, UntrustedFile, ZeroingProgress, ZeroingWatch, tell_parts,
 };
 pub use memory::{

@@ -56,7 +56,7 @@ pub use event_loop::{
 pub use io::file::{FileIdentity, OsFile, SyncPoint, UntrustedFile};
 pub use io::merge::{MergeCounts, RequestMerger};
 pub use io::os::{OsInterface, PathPresence};
-pub use io::real::RealOs;
+pub use io::real::{RealFile, RealOs};
 pub use io::recording::{BadBytes, CrashChance, CrashPoint, CrashSurvival, ExecutorFault, IoFault, RecordingOs};
 pub use io::ring::{
     EndedOperation, FileOp, IoRing, LockedFile, MergeRole, OperationTag, RingEntries, RingEntry, tell_parts,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use destage_exec::{
     AlignedBuffer, EndedOperation, ExistingFiles, FileExecutor, FileOp, FilesConfig, FilesError, IoBackend, IoRing,
-    LockedFile, MergeRole, OperationTag, OsFile, OsInterface, PathPresence, RealOs, RingEntry,
+    LockedFile, MergeRole, OperationTag, OsFile, OsInterface, PathPresence, RealFile, RealOs, RingEntry,
 };
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::RaidLevel;
@@ -22,7 +22,7 @@ use destage_testkit::folder;
 /// A read that hangs until something is written into the pipe.
 fn hanging() -> (RingEntry, Arc<dyn OsFile>, std::io::PipeWriter) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
-    let file: Arc<dyn OsFile> = Arc::new(File::from(OwnedFd::from(reader)));
+    let file: Arc<dyn OsFile> = Arc::new(RealFile::from(File::from(OwnedFd::from(reader))));
     let entry = RingEntry {
         role: MergeRole::Single,
         tag: OperationTag { dev: 0, life: 1, command: 0 },

@@ -3,8 +3,10 @@
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use destage_exec::{OsInterface, PathPresence, RealOs};
 use serde_json::Value;
 
 use super::fuse_files::FuseFile;
@@ -318,4 +320,24 @@ fn a_file_that_hangs_is_refused_while_clients_are_served(io_mode: IoMode) {
     wait_for(&array, "serving");
     assert_holds(&array, &content, "with the new member");
     array.stop();
+}
+
+/// Lets go of a file that hangs, which has to be asked when it is closed: nobody waits for it.
+#[test]
+fn a_file_that_hangs_is_closed_by_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = folder.path().join("image");
+    fs::write(&image, [0; 8192]).expect("a file");
+    let Some(hanging) = FuseFile::over("a file that is closed while it hangs", &image, "") else { return };
+    let file = RealOs.open(hanging.path(), PathPresence::There).expect("it can be opened");
+    file.write_all_at(&[1; 4096], 0).expect("it can be written");
+    hanging.hang();
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        drop(file);
+        sender.send(()).expect("somebody waits");
+    });
+    let closed = receiver.recv_timeout(LIMIT);
+    hanging.go_on();
+    closed.expect("nobody waits for a file that hangs");
 }

@@ -3,10 +3,14 @@
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
+use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::Builder;
+use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, fstatfs, fstatvfs,
@@ -49,7 +53,7 @@ impl OsInterface for RealOs {
         if presence == PathPresence::There && self.is_block_device(path) {
             options.custom_flags(OFlags::EXCL.bits().cast_signed());
         }
-        Ok(Arc::new(options.open(path)?))
+        Ok(Arc::new(RealFile::from(options.open(path)?)))
     }
 
     fn ring(&self, operations: u32) -> io::Result<Box<dyn IoRing>> {
@@ -88,11 +92,49 @@ impl OsInterface for RealOs {
 /// ext2 to ext4, XFS, Btrfs, F2FS, tmpfs and ramfs.
 const UNBLOCKING: [u64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x8584_58F6];
 
-impl OsFile for File {
+/// Bounds how long a file that is let go of may take to be closed before it is left to itself.
+const CLOSES: Duration = Duration::from_millis(100);
+
+/// Reads and writes a real file, and keeps nobody waiting who lets go of it.
+#[derive(Debug)]
+pub struct RealFile(Option<File>);
+
+impl From<File> for RealFile {
+    fn from(file: File) -> Self {
+        Self(Some(file))
+    }
+}
+
+impl Deref for RealFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        self.0.as_ref().expect("it is closed when it is dropped")
+    }
+}
+
+impl Drop for RealFile {
+    fn drop(&mut self) {
+        // To close a file can mean to write back what the kernel has of it, or to ask the server of its file system. Where
+        // that hangs, whoever gave the file up for that reason must go on.
+        let (file, (sender, receiver)) = (self.0.take(), sync_channel(1));
+        let closer = move || {
+            drop(file);
+            // Whoever waited may have gone on.
+            let _ = sender.send(());
+        };
+        // Without a thread the file was closed here, with what was to close it.
+        if Builder::new().name("destage-closes".to_owned()).spawn(closer).is_ok() {
+            let _ = receiver.recv_timeout(CLOSES);
+        }
+    }
+}
+
+impl OsFile for RealFile {
     fn may_block(&self) -> bool {
         // Of block devices the kernel knows itself. Whose kind is not known may have to wait.
         let is_block = self.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device());
-        !is_block && !fstatfs(self).is_ok_and(|found| UNBLOCKING.contains(&(found.f_type as u64)))
+        !is_block && !fstatfs(self.as_fd()).is_ok_and(|found| UNBLOCKING.contains(&(found.f_type as u64)))
     }
 
     fn length(&self) -> io::Result<Option<u64>> {
@@ -106,7 +148,7 @@ impl OsFile for File {
         }
         // The metadata of a block device has length 0; seeking to the end gives its
         // size.
-        let mut file = self;
+        let mut file: &File = self;
         file.seek(SeekFrom::End(0)).map(Some)
     }
 
@@ -114,7 +156,7 @@ impl OsFile for File {
         if !self.metadata()?.file_type().is_block_device() {
             return Ok(None);
         }
-        Ok(Some(ioctl_blksszget(self)?.into()))
+        Ok(Some(ioctl_blksszget(self.as_fd())?.into()))
     }
 
     fn identity(&self) -> io::Result<FileIdentity> {
@@ -128,12 +170,12 @@ impl OsFile for File {
     }
 
     fn try_lock(&self) -> Result<(), TryLockError> {
-        Self::try_lock(self)
+        File::try_lock(self)
     }
 
     fn unlock(&self) {
         // A failed unlock is harmless, since closing the file soon unlocks it too.
-        drop(Self::unlock(self));
+        drop(File::unlock(self));
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -165,13 +207,13 @@ impl OsFile for File {
         if align > AlignedBuffer::ALIGN as u64 {
             return Err(refused(format!("it wants memory that is aligned to {align} bytes")));
         }
-        let flags = fcntl_getfl(self)?;
-        fcntl_setfl(self, flags | OFlags::DIRECT)?;
+        let flags = fcntl_getfl(self.as_fd())?;
+        fcntl_setfl(self.as_fd(), flags | OFlags::DIRECT)?;
         // Some systems do not say what they need, and some of these have no direct
         // I/O: one page is read to find out.
-        let tried = FileExt::read_exact_at(self, &mut AlignedBuffer::zeroed(page_bytes as usize), first);
+        let tried = FileExt::read_exact_at(&**self, &mut AlignedBuffer::zeroed(page_bytes as usize), first);
         if tried.as_ref().err().and_then(Errno::from_io_error) == Some(Errno::INVAL) {
-            fcntl_setfl(self, flags)?;
+            fcntl_setfl(self.as_fd(), flags)?;
             return Err(refused(format!("its file system does not read a page of {page_bytes} bytes directly")));
         }
         // Other errors show up at the first real use, with the device's name.
@@ -179,7 +221,7 @@ impl OsFile for File {
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
-        Self::set_len(self, bytes)
+        File::set_len(self, bytes)
     }
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
@@ -205,25 +247,25 @@ impl OsFile for File {
         }
         let zeros = vec![0; len.min(1 << 20) as usize];
         for from in (0..len).step_by(1 << 20) {
-            FileExt::write_all_at(self, &zeros[..(len - from).min(1 << 20) as usize], offset + from)?;
+            FileExt::write_all_at(&**self, &zeros[..(len - from).min(1 << 20) as usize], offset + from)?;
         }
         Ok(())
     }
 
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        FileExt::read_exact_at(self, bytes, offset)
+        FileExt::read_exact_at(&**self, bytes, offset)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        FileExt::write_all_at(self, bytes, offset)
+        FileExt::write_all_at(&**self, bytes, offset)
     }
 
     fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
-        Ok(retry_on_intr(|| preadv(self, buffers, offset))?)
+        Ok(retry_on_intr(|| preadv(self.as_fd(), buffers, offset))?)
     }
 
     fn write_vectored_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        Ok(retry_on_intr(|| pwritev(self, buffers, offset))?)
+        Ok(retry_on_intr(|| pwritev(self.as_fd(), buffers, offset))?)
     }
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -239,10 +281,10 @@ impl OsFile for File {
     }
 
     fn sync_data(&self, _: SyncPoint) -> io::Result<()> {
-        Self::sync_data(self)
+        File::sync_data(self)
     }
 
     fn sync_all(&self, _: SyncPoint) -> io::Result<()> {
-        Self::sync_all(self)
+        File::sync_all(self)
     }
 }
