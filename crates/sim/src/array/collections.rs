@@ -16,6 +16,10 @@ pub(super) enum CollectionNotice {
     Begins(u16, u32),
     /// An element has come near to where it has to collect.
     Near,
+    /// An element begins a slice of collection that its drive paces by itself.
+    SliceBegins,
+    /// An element ends one.
+    SliceEnds,
 }
 
 /// Holds the notices that a device will give, in order of time.
@@ -81,7 +85,7 @@ impl DeviceAnnouncements {
     }
 
     /// Takes it.
-    pub(super) fn take(&mut self) -> Option<(Nanos, CollectionNotice)> {
-        self.due.pop().map(|Reverse((at, _, what))| (at, what))
+    pub(super) fn take(&mut self) -> Option<CollectionNotice> {
+        self.due.pop().map(|Reverse((_, _, what))| what)
     }
 }

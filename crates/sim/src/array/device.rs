@@ -262,17 +262,22 @@ impl VirtualDevice {
     #[inline]
     pub(super) fn next_announcement(&self) -> Option<Nanos> {
         match &self.model {
-            DeviceModel::Flash(flash) => flash.announcements.next(),
+            DeviceModel::Flash(flash) => {
+                let slice = flash.ssd.next_slice_notice();
+                flash.announcements.next().map_or(slice, |next| Some(slice.map_or(next, |slice| slice.min(next))))
+            }
             DeviceModel::Disk { .. } | DeviceModel::Fixed(_) => None,
         }
     }
 
-    /// Takes what it says then.
-    pub(super) fn announce(&mut self) -> Option<(Nanos, CollectionNotice)> {
-        match &mut self.model {
-            DeviceModel::Flash(flash) => flash.announcements.take(),
-            DeviceModel::Disk { .. } | DeviceModel::Fixed(_) => None,
+    /// Takes what it says at `now`, which is that time; none if reads have delayed what it was about.
+    pub(super) fn announce(&mut self, now: Nanos) -> Option<CollectionNotice> {
+        let DeviceModel::Flash(flash) = &mut self.model else { return None };
+        if flash.announcements.next().is_some_and(|next| next <= now) {
+            return flash.announcements.take();
         }
+        let (_, is_begin) = flash.ssd.take_slice_notice(now)?;
+        Some(if is_begin { CollectionNotice::SliceBegins } else { CollectionNotice::SliceEnds })
     }
 
     /// Returns the time for which the latest completed command waited for elements that collected.
@@ -511,14 +516,14 @@ impl ElementSsd {
         match op {
             DeviceOp::Read => pages.for_each(|page| {
                 let read = ssd.read(begins, page);
-                waited = waited.max(ssd.collecting_between(page, begins, read));
+                waited = waited.max(ssd.waited_for_collection(page, begins, read));
                 // The pages of a command lie on several elements and are served in parallel, so the last
                 // one decides.
                 done = done.max(read);
             }),
             DeviceOp::Write | DeviceOp::WriteFua => pages.for_each(|page| {
                 let programmed = ssd.program(begins, page);
-                waited = waited.max(ssd.collecting_between(page, begins, programmed));
+                waited = waited.max(ssd.waited_for_collection(page, begins, programmed));
                 done = done.max(programmed);
             }),
             // A write cache that survives a power failure makes a flush a no-op.

@@ -365,16 +365,19 @@ impl<C: Controller> VirtualExecutor<C> {
     fn announce(&mut self, dev: Dev) {
         self.touched |= 1 << dev.0;
         let parts = self.collecting[dev.index()];
-        match self.lanes[dev.index()].announce() {
-            Some((_, CollectionNotice::Begins(unit, blocks))) => {
+        match self.lanes[dev.index()].announce(self.now) {
+            Some(CollectionNotice::Begins(unit, blocks)) => {
                 self.collects_in(dev, parts + 1);
                 self.engine.device_gc(self.now, dev, unit, true, blocks);
             }
-            Some((_, CollectionNotice::Ends(unit, blocks))) => {
+            Some(CollectionNotice::Ends(unit, blocks)) => {
                 self.collects_in(dev, parts - 1);
                 self.engine.device_gc(self.now, dev, unit, false, blocks);
             }
-            Some((_, CollectionNotice::Near)) => self.engine.device_near_gc(self.now, dev),
+            Some(CollectionNotice::Near) => self.engine.device_near_gc(self.now, dev),
+            // What a drive paces by itself is no pause that a controller could make use of.
+            Some(CollectionNotice::SliceBegins) => self.collects_in(dev, parts + 1),
+            Some(CollectionNotice::SliceEnds) => self.collects_in(dev, parts - 1),
             None => {}
         }
     }

@@ -27,6 +27,7 @@ pub(super) fn findings(run: &ArrayResult, limit: Option<u64>) -> Vec<RunFinding>
     let response = run.response.as_ref().and_then(|response| response.all.as_ref());
     all.extend(response.and_then(|summary| few_requests(summary, &run.context, limit)));
     all.extend(few_collections(run));
+    all.extend(nothing_ordered(run));
     all.extend(unmapped(run));
     all.extend(unfinished(run));
     all.extend(owed(run));
@@ -72,6 +73,21 @@ fn few_collections(run: &ArrayResult) -> Option<RunFinding> {
     let finding = RunFinding::weak(kind, what);
     let steady = run.start_state.starts_with("steady");
     Some(if written == 0 { finding } else { finding.mended_by(if steady { "--repeat 10" } else { "--start steady" }) })
+}
+
+/// Tells that a policy which has members collect together had nothing to order, so that its result is that of none.
+fn nothing_ordered(run: &ArrayResult) -> Option<RunFinding> {
+    let found = run.collections.as_ref()?;
+    let rounds = [found.reactive_rounds?, found.soft_rounds?, found.proactive_rounds.unwrap_or(0)];
+    if found.spans == 0 || rounds.iter().any(|&rounds| rounds > 0) {
+        return None;
+    }
+    let what = format!(
+        "{} ordered no collection: members collected by themselves {} times, and none came near the threshold",
+        run.policy,
+        show_count(found.spans)
+    );
+    Some(RunFinding::note("nothing-ordered", what))
 }
 
 /// Warns that many reads were of pages that SSDs do not hold.

@@ -214,9 +214,9 @@ impl DeviceLane {
         if self.alive { self.device.next_announcement() } else { None }
     }
 
-    /// Takes what it says then.
-    pub(super) fn announce(&mut self) -> Option<(Nanos, CollectionNotice)> {
-        self.device.announce()
+    /// Takes what it says then, at `now`; none if that was delayed.
+    pub(super) fn announce(&mut self, now: Nanos) -> Option<CollectionNotice> {
+        self.device.announce(now)
     }
 
     /// Returns the time for which the latest completed command waited for collections.

@@ -20,7 +20,7 @@ pub enum FindingSeverity {
 record! {
     /// Something that a reader of a result should know before believing it.
     pub struct RunFinding {
-        kind: Cow<'static, str> ["-"] "what it is about, a word that stays the same: saturated, replay-delayed, few-requests, cold, never-full, no-collection, few-collections, unsteady, unmapped-reads, wrapped, left-out, cut-discards, compacted, reversed, clock-jumps, clock-wrapped, skipped, nothing, no-such-volume, failed-requests, unfinished-rebuild, parity-owed, shared-handles",
+        kind: Cow<'static, str> ["-"] "what it is about, a word that stays the same: saturated, replay-delayed, few-requests, cold, never-full, no-collection, few-collections, nothing-ordered, unsteady, unmapped-reads, wrapped, left-out, cut-discards, compacted, reversed, clock-jumps, clock-wrapped, skipped, nothing, no-such-volume, failed-requests, unfinished-rebuild, parity-owed, shared-handles",
         severity: FindingSeverity ["-"] "note: the figures stand; weak: they rest on less than they seem to; void: response times, or all figures, are no result",
         message: String ["-"] "one sentence with the figures that it rests on",
         mend: Option<String> ["-"] "settings of `destage sim` that mend it; null where no setting does",

@@ -372,8 +372,12 @@ impl Ssd {
         }
     }
 
-    /// Takes note of each collection from now on, until it is [taken](Self::take_collections).
+    /// Takes note of each collection from now on, until it is [taken](Self::take_collections), of a modern drive of those
+    /// that are ordered; its slices are [told](Self::take_slice_notice).
     pub fn note_collections(&mut self) {
+        if let Some(layer) = self.modern_mut() {
+            layer.note_slices();
+        }
         self.all_elements().for_each(|element| self.clock_mut(element).news = Some(Vec::new()));
     }
 
@@ -386,10 +390,26 @@ impl Ssd {
         }
     }
 
-    /// Returns the part of the time from `at` to `done` in which the page's element collected.
+    /// Returns a time before which no slice of a modern drive begins or ends; none if none is expected to.
     #[inline]
-    pub fn collecting_between(&self, page: PageNo, at: Nanos, done: Nanos) -> Nanos {
-        self.clock(self.element_of(page)).collecting_between(at, done)
+    pub fn next_slice_notice(&self) -> Option<Nanos> {
+        self.modern()?.next_slice_notice()
+    }
+
+    /// Takes a notice of `now`, which is the [next](Self::next_slice_notice) time: the element, and whether a slice begins
+    /// there or ends; none if reads have delayed it.
+    pub fn take_slice_notice(&mut self, now: Nanos) -> Option<(Element, bool)> {
+        self.modern_mut()?.take_slice_notice(now).map(|(die, is_begin)| (Element(die), is_begin))
+    }
+
+    /// Returns for how long the latest operation, on this page, waited for collection: the part of the time from `at` to `done`
+    /// in which its element collected. Writes wait for room in a modern drive's cache, which does not count.
+    #[inline]
+    pub fn waited_for_collection(&self, page: PageNo, at: Nanos, done: Nanos) -> Nanos {
+        match self.modern() {
+            Some(layer) => layer.waited_for_slices(),
+            None => self.clock(self.element_of(page)).collecting_between(at, done),
+        }
     }
 
     /// Returns the first end of a collection that was not forgotten, with its element; of several at the
@@ -425,6 +445,9 @@ impl Ssd {
     /// and done at `done`; a collection on its element ended in between.
     #[inline]
     pub fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool {
+        if let Some(layer) = self.modern() {
+            return layer.waited_for_slices() > Nanos::ZERO;
+        }
         // They follow each other in time; one that the operation itself set off in the background
         // ends after it.
         let mut collections = self.clock(self.element_of(page)).collections.iter().rev();

@@ -239,9 +239,10 @@ fn orders(result: &ArrayResult) -> u64 {
     result.devices.iter().map(|device| device.counters.collects).sum()
 }
 
-/// Modern drives collect in slices all the time, which is nothing to react to; what they are told to collect is told of.
+/// Modern drives collect in slices all the time, which is shown, and which no controller reacts to; what they are told to
+/// collect is told of.
 #[test]
-fn modern_members_tell_of_orders_alone() {
+fn modern_members_show_slices_and_tell_of_orders() {
     let page = PageGeometry::new(PAGE, 64).expect("pages");
     let drive = ModernDesign::named("pm9a3").expect("a preset").config(page);
     let config = SsdConfig { elements: 2, ..drive }.with_pages(1, page).expect("a drive");
@@ -251,9 +252,14 @@ fn modern_members_tell_of_orders_alone() {
     let [alone, together] = &results[..] else { panic!("two results") };
     assert_eq!((orders(alone), orders(together)), (0, 0));
     assert_eq!(alone.response, together.response);
+    let says_so =
+        |result: &ArrayResult| result.context.findings.iter().any(|finding| finding.kind == "nothing-ordered");
+    assert_eq!((says_so(alone), says_so(together)), (false, true));
     for result in &results {
         let found = result.collections.clone().expect("there are SSDs");
-        assert_eq!((found.spans, found.delayed_requests), (0, Some(0)));
+        assert!(found.spans > 100, "{} spans", found.spans);
+        assert!(found.shown.iter().all(|span| span.start < span.end), "{:?}", found.shown);
+        assert!(found.overlap.mean_collecting >= Some(1.0), "{:?}", found.overlap);
     }
     let mut ssd = Ssd::new(SsdShape::new(config, page).expect("a shape"), StartState::Steady { seed: 1 });
     ssd.note_collections();

@@ -290,6 +290,7 @@ fn nothing_is_lost_in_modern_drives() {
         StartState::Random { seed: 5 },
         StartState::Aged { overwrites_pct: 50, seed: 5 },
     ];
+    let mut delayed = 0;
     for (seed, (ways, start)) in WAYS.into_iter().zip(starts).enumerate() {
         let requests = workload(50 + seed as u64);
         let asked = asked(&requests);
@@ -305,9 +306,10 @@ fn nothing_is_lost_in_modern_drives() {
             assert_eq!(r.flash.flash_writes, Some(ssd.host_programs + moved), "{name}: flash writes");
             let erases = ssd.erases_per_block_mean * ssd.wear.iter().map(|class| class.blocks).sum::<u64>() as f64;
             assert!((erases - r.flash.erases.expect("an SSD") as f64).abs() < 1e-6, "{name}: {erases} erases");
-            assert_eq!(r.response.as_ref().expect("times").gc_delayed, None, "{name}: no pauses");
+            delayed += u64::from(r.response.as_ref().expect("times").gc_delayed.is_some());
         }
     }
+    assert!(delayed > 0, "reads of some runs wait for slices");
 }
 
 /// A modern drive that fits its trace is not smaller than 64 superblocks, and its results say how large it is.

@@ -134,6 +134,9 @@ impl ModernDrive {
             if self.is_watched {
                 self.slice_end = self.slice_end.min(now + takes);
             }
+            if let Some(notices) = &mut self.notices {
+                notices.expect(now, die);
+            }
         }
         self.put_copies(&sectors, now);
         self.pace.debt -= sectors.len() as f64;

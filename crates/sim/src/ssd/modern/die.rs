@@ -80,8 +80,8 @@ pub(super) struct DieQueue {
     slices: u32,
     /// Lists begin and end of slices that a read waited for and that may not have ended, the oldest first.
     awaited: VecDeque<(u64, u64)>,
-    /// Ends of slices that left the FIFO and were not [told](Self::forget_slice), if somebody is told of them.
-    ended: Option<VecDeque<u64>>,
+    /// Begins and ends of slices that left the FIFO and were not [told](Self::forget_slice), if somebody is told of them.
+    ended: Option<VecDeque<(u64, u64)>>,
     /// End of each plane's last host read.
     reads: [u64; MAX_PLANES as usize],
 }
@@ -134,7 +134,8 @@ impl DieQueue {
         if head.kind == OperationKind::Slice {
             self.slices -= 1;
             if let Some(ended) = &mut self.ended {
-                ended.push_back(end);
+                // Nothing suspends a slice.
+                ended.push_back((end - head.remaining, end));
             }
         }
         // What is behind ends when it would have: this changes its place alone.
@@ -176,25 +177,25 @@ impl DieQueue {
         self.operations.get_mut(at as usize).map_or(0, |own| std::mem::take(&mut own.frees).into())
     }
 
-    /// Has the die remember the ends of slices until they are [forgotten](Self::forget_slice).
+    /// Has the die remember slices until they are [forgotten](Self::forget_slice).
     pub(super) fn watch_slices(&mut self) {
         self.ended.get_or_insert_default();
     }
 
-    /// Returns the end of the first slice that was not forgotten, if no further reads come.
-    pub(super) fn first_slice_end(&self) -> Option<u64> {
+    /// Returns begin and end of the first slice that was not forgotten, if no further reads come.
+    pub(super) fn first_slice(&self) -> Option<(u64, u64)> {
         if self.slices == 0 && self.ended.as_ref().is_none_or(VecDeque::is_empty) {
             return None;
         }
         let ended = self.ended.as_ref().and_then(VecDeque::front).copied();
-        ended.or_else(|| self.ends().find(|(own, _)| own.kind == OperationKind::Slice).map(|(_, (_, end))| end))
+        ended.or_else(|| self.ends().find(|(own, _)| own.kind == OperationKind::Slice).map(|(_, span)| span))
     }
 
     /// Forgets the first slice that was not forgotten, and that has ended; returns how many sectors of the cache the operations
     /// free that ended before it.
     pub(super) fn forget_slice(&mut self) -> u32 {
         let is_queued = self.ended.as_ref().is_some_and(VecDeque::is_empty);
-        let freed = self.first_slice_end().filter(|_| is_queued).map_or(0, |end| self.advance(end));
+        let freed = self.first_slice().filter(|_| is_queued).map_or(0, |(_, end)| self.advance(end));
         self.ended.as_mut().and_then(VecDeque::pop_front);
         freed
     }
@@ -223,6 +224,12 @@ impl DieQueue {
         let queued = self.ends().take_while(|(_, (begin, _))| *begin <= now);
         let queued = queued.filter(|(own, _)| own.kind == OperationKind::Slice).map(|(_, span)| span);
         self.awaited.iter().copied().chain(queued).find(|&(begin, end)| begin <= now && now < end).map(|(_, end)| end)
+    }
+
+    /// Returns for how long slices that reads wait for are under way from `from` to `until`.
+    #[inline]
+    pub(super) fn awaited_between(&self, from: u64, until: u64) -> u64 {
+        self.awaited.iter().map(|&(begin, end)| end.min(until).saturating_sub(begin.max(from))).sum()
     }
 
     /// Reads a sector of a plane for a host, at `now`, to which the die was [advanced](Self::advance); returns when its data

@@ -3,12 +3,14 @@
 //!
 //! Requests are dealt with in the order of their arrival. Nothing is an event: what a die has done is worked out when
 //! somebody looks at it (`die.rs`). The parts: `front_end.rs` lets commands in, `superblocks.rs` knows where sectors lie,
-//! `collection.rs` paces collection, `victim.rs` chooses what is collected, and `placement.rs` keeps streams apart. A sector is a page of the map.
+//! `collection.rs` paces collection, `victim.rs` chooses what is collected, `placement.rs` keeps streams apart, and `notices.rs` tells of slices. A sector is a page of
+//! the map.
 
 mod collection;
 mod config;
 mod die;
 mod front_end;
+mod notices;
 mod placement;
 mod presets;
 mod superblocks;
@@ -26,6 +28,7 @@ use collection::CollectionPace;
 pub use config::{ModernConfig, ModernGeometry, VictimPolicy};
 use die::{DieOperation, DieQueue, ReadTimes};
 use front_end::{CommandKind, FrontEnd};
+use notices::SliceNotices;
 pub use placement::{HandleIsolation, PlacedStream, PlacementConfig};
 use placement::{StreamPlacement, write_points};
 pub use presets::{MODERN_DRIVES, ModernDesign};
@@ -74,6 +77,10 @@ pub(super) struct ModernDrive {
     is_watched: bool,
     /// Bounds from below the next end of a slice that is to be told, however much reads delay it.
     slice_end: u64,
+    /// Tells of slices as they begin and end, if somebody hears of that.
+    notices: Option<SliceNotices>,
+    /// Time for which the last read or write of a host waited for slices, in ns.
+    waited: u64,
     /// Is false while the drive comes to the state in which it begins: no time passes.
     is_timed: bool,
 }
@@ -107,6 +114,8 @@ impl ModernDrive {
             chooser: VictimChooser::new(c.victim, geometry.superblock),
             is_watched: false,
             slice_end: u64::MAX,
+            notices: None,
+            waited: 0,
             is_timed: false,
             shape,
             geometry,
@@ -124,6 +133,7 @@ impl ModernDrive {
     #[inline]
     pub(super) fn read(&mut self, now: Nanos, page: PageNo) -> Nanos {
         let (now, is_later) = self.front.admit(CommandKind::Read, now.0, page.0);
+        self.waited = 0;
         let physical = self.map.physical(page.0);
         if physical >= HELD {
             self.clocks[0].counters.unmapped_reads += u64::from(physical == UNMAPPED);
@@ -148,6 +158,7 @@ impl ModernDrive {
             counters.busy_time += Nanos(self.read_times.first);
             let (end, freed) = die.read(now, place.plane as usize, &self.read_times);
             self.occupied -= freed;
+            self.waited = die.awaited_between(now, end);
             end
         };
         self.sensed = SensedPage { flash_page: place.flash_page, end };
@@ -157,6 +168,8 @@ impl ModernDrive {
     /// Writes a sector for a host; returns when it is answered.
     #[inline]
     pub(super) fn program(&mut self, now: Nanos, page: PageNo) -> Nanos {
+        // It waits for room in the cache at most.
+        self.waited = 0;
         if !self.is_timed {
             self.write(0, page.0);
             return Nanos::ZERO;

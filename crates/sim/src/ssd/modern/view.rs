@@ -122,7 +122,7 @@ impl ModernDrive {
 
     #[cold]
     fn look_for_ended_slice(&mut self, now: Nanos) -> Option<(Nanos, u32)> {
-        let ends = self.dies.iter().zip(0..).filter_map(|(own, die)| own.first_slice_end().map(|end| (end, die)));
+        let ends = self.dies.iter().zip(0..).filter_map(|(own, die)| own.first_slice().map(|(_, end)| (end, die)));
         let first = ends.min();
         self.slice_end = first.map_or(u64::MAX, |(end, _)| end);
         first.filter(|&(end, _)| end <= now.0).map(|(end, die)| (Nanos(end), die))

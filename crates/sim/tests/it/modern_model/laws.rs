@@ -1,6 +1,9 @@
 //! Laws of the modern drive that follow from theory, or from what suspension is.
 
+use std::collections::BTreeMap;
+
 use destage_plan::{Element, Nanos, PageGeometry, PageNo};
+use destage_policy::buffer::DeviceView;
 use destage_sim::ssd::{CollectionPoint, Ssd, SsdConfig, SsdShape, StartState};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -118,4 +121,79 @@ fn sectors_are_conserved() {
         }
     }
     assert!(ssd.total().gc_pages_moved > 0);
+}
+
+/// Holds the notices of a drive's slices, as an executor takes them.
+#[derive(Default)]
+struct ToldSlices {
+    begun: BTreeMap<u32, u64>,
+    /// Lists dies, begins and ends.
+    ended: Vec<(u32, u64, u64)>,
+}
+
+impl ToldSlices {
+    /// Takes the notices that are due before `now`, or at any time if `now` is none.
+    fn take(&mut self, ssd: &mut Ssd, now: Option<u64>) {
+        let mut latest = 0;
+        while let Some(at) = ssd.next_slice_notice().filter(|at| now.is_none_or(|now| at.0 < now)) {
+            assert!(at.0 >= latest, "time goes back");
+            latest = at.0;
+            match ssd.take_slice_notice(at) {
+                Some((die, true)) => {
+                    let begun = self.begun.insert(die.0, at.0);
+                    assert_eq!(begun, None, "slices of a die follow each other");
+                }
+                Some((die, false)) => {
+                    let begin = self.begun.remove(&die.0).expect("what ends has begun");
+                    self.ended.push((die.0, begin, at.0));
+                }
+                None => {
+                    assert!(ssd.next_slice_notice().is_none_or(|next| next > at), "what is delayed comes later");
+                }
+            }
+        }
+    }
+}
+
+/// Checks that slices are told with the times that they take, in order, and that reads wait for those that are under way.
+#[test]
+fn slices_are_told_as_they_begin_and_end() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
+    // Blocks of 2 word lines; it is given for such of 400.
+    let erase = drive(4, 2, 192 * 40).erase.0 * 2 / 400;
+    let mut ssd =
+        Ssd::new(SsdShape::new(drive(4, 2, 192 * 40), geometry()).expect("a shape"), StartState::Steady { seed: 3 });
+    ssd.note_collections();
+    let before = ssd.total();
+    let pages = u64::from(ssd.shape().host_pages);
+    let (mut told, mut now, mut waits) = (ToldSlices::default(), 0, Vec::new());
+    for _ in 0..40_000 {
+        now += below(&mut random, 60_000);
+        told.take(&mut ssd, Some(now));
+        let page = PageNo(below(&mut random, pages) as u32);
+        if below(&mut random, 2) == 0 {
+            ssd.program(Nanos(now), page);
+            assert_eq!(ssd.waited_for_collection(page, Nanos(now), Nanos(now)), Nanos(0));
+            continue;
+        }
+        let die = ssd.element_of(page).0;
+        let end = ssd.read(Nanos(now), page);
+        let waited = ssd.waited_for_collection(page, Nanos(now), end).0;
+        // Once its data has left the die, which has 7 us to go then, the die collects on.
+        waits.push((die, now, end.0 - 7_000, waited, end.0 - now < 50_000));
+    }
+    told.take(&mut ssd, None);
+    assert!(told.begun.is_empty());
+    let sum: u64 = told.ended.iter().map(|&(_, begin, end)| end - begin).sum();
+    let total = ssd.total();
+    let erased = (total.erases - before.erases) * erase;
+    assert_eq!(sum, total.gc_time.0 - before.gc_time.0 - erased);
+    let mut some = 0;
+    for (die, at, end, waited, of_cache) in waits {
+        let slices = told.ended.iter().filter(|own| own.0 == die);
+        let expected: u64 = slices.map(|&(_, from, until)| until.min(end).saturating_sub(from.max(at))).sum();
+        assert_eq!(waited, if of_cache { 0 } else { expected }, "die {die} from {at} to {end}");
+        some += usize::from(waited > 0);
+    }
+    assert!(some > 1_000, "{some} reads waited");
 }
