@@ -4,8 +4,9 @@ use std::io::Cursor;
 
 use destage_plan::{Nanos, PageGeometry, Request};
 use destage_sim::buffer::{BufferExperiment, DeviceConfig, RunConfig};
+use destage_sim::drive_load::{WriteDraw, most_writes};
 use destage_sim::experiment::{OpenedInput, RunResources, TraceReplay};
-use destage_sim::ssd::{Ftl, ModernDesign, PageAllocation, SsdConfig, StartState};
+use destage_sim::ssd::{Ftl, ModernDesign, PageAllocation, Ssd, SsdConfig, SsdShape, StartState};
 use destage_trace::{OpenOptions, TraceSource, open_stream};
 
 use crate::Work;
@@ -70,16 +71,36 @@ pub fn all_collecting(policy: &str) -> Work {
     over_ssd(policy, config, large)
 }
 
+/// Returns the smallest modern drive of four dies.
+fn small_modern() -> (SsdConfig, PageGeometry) {
+    let geometry = PageGeometry::new(PAGE, 64).expect("a geometry");
+    let config = ModernDesign::named("pm9a3").expect("a preset").config(geometry);
+    (SsdConfig { elements: 4, ..config }.with_pages(1, geometry).expect("a drive"), geometry)
+}
+
 /// Uniform requests through this policy to a modern drive that collects.
 ///
 /// # Panics
 /// If there is no preset of such a drive.
 pub fn modern(policy: &str) -> Work {
-    let geometry = PageGeometry::new(PAGE, 64).expect("a geometry");
-    let config = ModernDesign::named("pm9a3").expect("a preset").config(geometry);
-    let config = SsdConfig { elements: 4, ..config }.with_pages(1, geometry).expect("a drive");
+    let (config, _) = small_modern();
     let pages = config.modern.as_ref().expect("a modern drive").exported_pages;
     over_ssd(policy, config, requests(20_000, |random| random.below(pages)))
+}
+
+/// As many writes as a modern drive takes, and nothing else.
+///
+/// # Panics
+/// If there is no preset of such a drive.
+pub fn saturated(_: &str) -> Work {
+    let (config, geometry) = small_modern();
+    let ssd = Ssd::new(SsdShape::new(config, geometry).expect("a shape"), StartState::Full);
+    Box::new(move || {
+        let mut ssd = ssd.clone();
+        most_writes(&mut ssd, &WriteDraw::UNIFORM, 4);
+        let total = ssd.total();
+        total.host_programs + total.gc_invocations
+    })
 }
 
 /// The same over an SSD with log blocks: `bast` or `fast`.

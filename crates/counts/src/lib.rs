@@ -16,7 +16,7 @@ mod traces;
 pub use arrays::{array, hit, kernel, plan, tier};
 pub use buffers::buffer;
 pub use deltas::delta;
-pub use experiments::{all_collecting, collecting, log_blocks, modern, pipeline};
+pub use experiments::{all_collecting, collecting, log_blocks, modern, pipeline, saturated};
 pub use traces::{read, stat};
 
 /// Runs a workload whose instructions are counted. The returned value depends on all of its work, so that

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use destage_counts::{
     Work, all_collecting, array, buffer, collecting, delta, hit, kernel, log_blocks, modern, pipeline, plan, read,
-    stat, tier,
+    saturated, stat, tier,
 };
 
 /// A group of workloads: its name, what prepares one of them, and the name of each, here and there.
 type Group = (&'static str, fn(&str) -> Work, &'static [(&'static str, &'static str)]);
 
-const GROUPS: [Group; 14] = [
+const GROUPS: [Group; 15] = [
     (
         "buffers",
         buffer,
@@ -42,6 +42,7 @@ const GROUPS: [Group; 14] = [
     ),
     ("drives", all_collecting, &[("lru", "lru"), ("gcar_clock", "gcar+clock")]),
     ("modern", modern, &[("none", "none"), ("lru", "lru"), ("gcar_lru", "gcar+lru")]),
+    ("saturated", saturated, &[("modern", "")]),
     ("ftl", log_blocks, &[("bast", "bast"), ("fast", "fast")]),
     ("sim", pipeline, &[("none", "none"), ("lru", "lru")]),
     (

@@ -116,14 +116,18 @@ impl DieQueue {
     #[inline]
     pub(super) fn advance(&mut self, until: u64) -> u32 {
         let mut freed = 0;
-        while let Some(head) = self.operations.front() {
-            let end = self.clock.max(head.ready) + head.remaining;
-            if end > until {
-                break;
-            }
+        while let Some(end) = self.operations.front().map(|head| self.end_of(head))
+            && end <= until
+        {
             freed += self.drop_head(end);
         }
         freed
+    }
+
+    /// Returns when the first operation ends if no further reads come.
+    #[inline]
+    fn end_of(&self, head: &DieOperation) -> u64 {
+        self.clock.max(head.ready) + head.remaining
     }
 
     /// Drops the first operation, which ends at `end`; returns how many sectors of the cache that frees.
@@ -147,10 +151,17 @@ impl DieQueue {
         head.frees.into()
     }
 
-    /// Returns when the first operation that frees cache ends if no further reads come.
+    /// Returns when the first operation that frees cache ends if no further reads come; drops what has ended by `now` before it.
     #[inline]
-    pub(super) fn first_freeing(&mut self) -> Option<u64> {
+    pub(super) fn first_freeing(&mut self, now: u64) -> Option<u64> {
         if self.freeing == FreeingEnd::Unknown {
+            // What was promised frees nothing any more. Without reads nothing else drops it, and the FIFO of a drive that is
+            // only written to would grow for ever.
+            while let Some(end) = self.operations.front().filter(|head| head.frees == 0).map(|head| self.end_of(head))
+                && end <= now
+            {
+                self.drop_head(end);
+            }
             let first = self.ends().zip(0..).find(|((own, _), _)| own.frees > 0);
             let found = first.map_or(FreeingEnd::Never, |((_, (_, end)), at)| FreeingEnd::At(end, at));
             self.freeing = found;

@@ -222,7 +222,7 @@ impl ModernDrive {
         while self.occupied >= self.geometry.cache_sectors {
             // Who waits is promised the sectors of the operation that would end first: reads that come later delay the die
             // and not the answer. Of those that end at the same time that of the lowest die goes first.
-            let ends = (0..).zip(&mut self.dies).filter_map(|(die, own)| own.first_freeing().map(|end| (end, die)));
+            let ends = (0..).zip(&mut self.dies).filter_map(|(die, own)| own.first_freeing(now).map(|end| (end, die)));
             let (end, die) = ends.min().expect("a full cache has a unit that is programmed");
             let own: &mut DieQueue = &mut self.dies[die];
             if end <= now {
