@@ -134,7 +134,15 @@ fn fit(matches: &ArgMatches) -> Result<()> {
     let fitted = drive_fit::fit(&measured, &sheet, &step).map_err(|error| anyhow!("{file}: {error:#}"))?;
     let mut screen = TerminalScreen::stdout();
     show(&mut screen, file, &fitted, &measured.ignored)?;
-    Ok(screen.flush()?)
+    screen.flush()?;
+    let (all, off) = (fitted.figures.len(), fitted.figures.iter().filter(|figure| figure.is_off()).count());
+    if 2 * off > all {
+        eprintln!(
+            "destage: warning: {off} of {all} figures are off by more than half: the model does not do what this drive does. \
+             Expected a flash drive that fio writes to directly: no file, no virtual disk, and no limit of the steady jobs' rate"
+        );
+    }
+    Ok(())
 }
 
 /// Writes the settings as a scenario file, with how well they fit in comments: the output as a whole is such a file.

@@ -72,6 +72,13 @@ pub struct FitFigure {
     pub model: Option<f64>,
 }
 
+impl FitFigure {
+    /// Returns true if the model is off by more than half of the drive's figure, or as far below it.
+    pub fn is_off(&self) -> bool {
+        self.model.is_none_or(|model| (model / self.drive).max(self.drive / model) > 1.5)
+    }
+}
+
 /// Holds a drive that was fitted.
 #[derive(Clone, Debug)]
 pub struct FittedDrive {

@@ -1,11 +1,14 @@
 //! `destage ssd fit`: finds again what a drive was simulated with, from JSON as fio writes it, and refuses what says too little.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::binary::{destage, quietly, refused};
+use crate::service::programs::skip;
 
 /// Describes the drive that is to be found again.
 const DRIVE: [(&str, &str); 9] = [
@@ -124,6 +127,45 @@ fn a_drive_is_found_again_from_what_it_does() {
     let printed =
         quietly(&[&["sim", "--workload", "exchange", "--policy", "lru", "--cache", "1MiB"], &scenario[..]].concat());
     assert!(printed.contains(&format!("read = \"{}ns\"", nanos("read"))), "{printed}");
+}
+
+/// Runs the jobs of contrib/drive.fio on a file, shorter and at rates that are the same on any machine: fio's own JSON is
+/// read, and the result says that this was no such drive.
+#[test]
+fn what_fio_writes_is_read() {
+    let jobs = include_str!("../../../../contrib/drive.fio");
+    let (mut short, mut job) = (String::new(), "");
+    for line in jobs.lines() {
+        job = if line.starts_with('[') { line } else { job };
+        let _ = match line.split_once('=').map(|pair| pair.0) {
+            Some("runtime") => writeln!(short, "runtime=1"),
+            Some("startdelay") => Ok(()),
+            Some("numjobs") => writeln!(short, "numjobs=1\nrate_iops=500"),
+            Some("io_size") => writeln!(short, "io_size=1m"),
+            Some("rate_iops") if job.starts_with("[mixed") => writeln!(short, "rate_iops=30,270"),
+            _ => writeln!(short, "{line}"),
+        };
+    }
+    // Direct I/O is no matter of every file system.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let [file, drive, result] = ["short.fio", "drive", "result.json"].map(|name| folder.path().join(name));
+    fs::write(&file, short).expect("a file");
+    let mut fio = Command::new("fio");
+    fio.arg(format!("--filename={}", drive.display())).args(["--size=8m", "--output-format=json"]);
+    let Ok(output) = fio.arg(format!("--output={}", result.display())).arg(&file).output() else {
+        return skip("a drive fitted to what fio writes", "no fio");
+    };
+    if !output.status.success() {
+        return skip("a drive fitted to what fio writes", &String::from_utf8_lossy(&output.stderr));
+    }
+    let output = destage(&["ssd", "fit", result.to_str().expect("UTF-8"), "--capacity=960GB"]);
+    let (text, errors) = (String::from_utf8(output.stdout).expect("UTF-8"), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{errors}");
+    assert!(
+        text.contains("[ssd]") && text.contains("\n# mixed-50000") && text.contains("\n# not looked at: fill, age"),
+        "{text}"
+    );
+    assert!(errors.contains("figures are off by more than half"), "{errors}");
 }
 
 /// Returns JSON that looks like fio's, of a drive that answers so.

@@ -49,7 +49,7 @@ mod memory;
 mod orders;
 mod peers;
 mod place;
-mod programs;
+pub mod programs;
 mod recorded;
 mod refusals;
 mod replacements;
