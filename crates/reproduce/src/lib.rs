@@ -3,6 +3,7 @@
 
 mod compare;
 pub mod counted;
+mod drives;
 pub mod figure;
 mod finding;
 pub mod grade;

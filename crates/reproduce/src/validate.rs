@@ -6,12 +6,14 @@
 
 use std::fmt::Write;
 
+use crate::drives;
 use crate::parallel;
 use destage_policy::buffer::policies;
 use destage_sim::buffer::RunResult;
 use destage_sim::measure::MeanEstimate;
 use destage_trace::{TraceError, TraceSource};
 
+pub use crate::drives::{DRAWINGS, DriveEffort};
 use crate::peers;
 use crate::run::{EvidenceError, PAGE, StepListener, pair, percent, run, run_synthetic, synthetic};
 use crate::skew::{SkewEffort, skew};
@@ -33,18 +35,29 @@ pub struct ValidationEffort {
     pub queue_requests: u64,
     /// Independent runs of the queue.
     pub queue_seeds: u64,
+    /// How much drives that were measured are simulated.
+    pub drives: DriveEffort,
 }
 
 impl ValidationEffort {
     /// Sets the effort of docs/validation.md.
-    pub const FULL: Self =
-        Self { blocks: 4096, overwrites: 10, seeds: 5, skew_seeds: 3, queue_requests: 1_000_000, queue_seeds: 20 };
+    pub const FULL: Self = Self {
+        blocks: 4096,
+        overwrites: 10,
+        seeds: 5,
+        skew_seeds: 3,
+        queue_requests: 1_000_000,
+        queue_seeds: 20,
+        drives: DriveEffort { shrunk: 0, milliseconds: 20_000, overwrites: 10 },
+    };
 }
 
 /// Holds the result of a validation.
 pub struct ValidationReport {
     /// As Markdown.
     pub markdown: String,
+    /// Holds the [`DRAWINGS`] that it shows, which are SVG.
+    pub drawings: Vec<String>,
     /// The checks that failed, one line each.
     pub failures: Vec<String>,
 }
@@ -58,6 +71,8 @@ pub fn validate(effort: ValidationEffort, step: StepListener) -> Result<Validati
     let mut failures = Vec::new();
     let mut out = String::new();
     let under_skew = SkewEffort { blocks: effort.blocks, overwrites: effort.overwrites, seeds: effort.skew_seeds };
+    let drives = drives::compare(effort.drives, step)?;
+    failures.extend(drives.failures);
     let parts = [
         "# Validation: destage against theory, conservation laws and other simulators\n\n\
          Written by `make validate` (`destage validate`), from fixed seeds: the same bytes on every run and machine. Speeds are in \
@@ -67,6 +82,7 @@ pub fn validate(effort: ValidationEffort, step: StepListener) -> Result<Validati
         skew(under_skew, step, &mut failures)?,
         queue(effort, step, &mut failures)?,
         laws(step, &mut failures)?,
+        drives.markdown,
         peers::compare(step)?,
     ];
     for part in parts {
@@ -76,7 +92,7 @@ pub fn validate(effort: ValidationEffort, step: StepListener) -> Result<Validati
         0 => write!(out, "\n## Verdict\n\nEvery check holds.\n"),
         n => write!(out, "\n## Verdict\n\n{n} checks fail:\n\n- {}\n", failures.join("\n- ")),
     };
-    Ok(ValidationReport { markdown: out, failures })
+    Ok(ValidationReport { markdown: out, drawings: drives.drawings, failures })
 }
 
 /// A cell of the table of write amplifications.

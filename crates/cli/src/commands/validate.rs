@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
-use destage_reproduce::validate::{ValidationEffort, validate};
+use destage_reproduce::validate::{DRAWINGS, ValidationEffort, validate};
 
 use crate::output::CommandOutputs;
 use crate::screen::TerminalScreen;
@@ -22,7 +22,8 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::FilePath)
                 .help(
-                    "Write the report as Markdown to a file, or with - to the standard output, in place of showing it",
+                    "Write the report as Markdown to a file, and its drawings (drives-*.svg) beside it, or with - the report \
+                     alone to the standard output, in place of showing it",
                 ),
         )
         .arg(flags::threads_arg())
@@ -34,12 +35,20 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     // A file that cannot be written shall be known before the simulation, not after it.
     let mut outputs = CommandOutputs::apart_from([] as [PathBuf; 0])?;
     let file = out.map(|path| outputs.file(path)).transpose()?;
+    let beside = out.filter(|path| path.as_os_str() != "-");
+    let drawings = beside.into_iter().flat_map(|path| DRAWINGS.map(|name| path.with_file_name(name)));
+    let drawings: Vec<_> = drawings.map(|path| outputs.file(&path)).collect::<Result<_>>()?;
     let step = |what: &str| eprintln!("validate: {what}");
     let found = flags::thread_pool(matches)?.install(|| validate(ValidationEffort::FULL, &step))?;
     match file {
         Some(mut file) => {
             file.write_all(found.markdown.as_bytes())?;
-            outputs.commit([file])?;
+            let mut files = drawings;
+            for (file, drawing) in files.iter_mut().zip(&found.drawings) {
+                file.write_all(drawing.as_bytes())?;
+            }
+            files.push(file);
+            outputs.commit(files)?;
         }
         None => markdown::show(&mut TerminalScreen::stdout(), &found.markdown)?,
     }
