@@ -6,6 +6,7 @@ use destage_scenario::quantity::{show_count, show_time};
 
 use crate::ReportRun;
 use crate::answers::{list, raised};
+use crate::device::is_modern;
 use crate::figures::{
     CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, COLLECTIONS, DELAYED_SHARE, ERASES, P99_9, P99_9_UNDELAYED,
     ValueFormat, WRITE_AMPLIFICATION,
@@ -174,6 +175,14 @@ fn tail(name: &str, run: &ReportRun) -> Option<PageCard> {
         return Some(PageCard { title, number: "not to be said".to_owned(), sentence });
     }
     let share = shown(DELAYED_SHARE.of(run).unwrap_or(0.0), ValueFormat::Percent);
+    if is_modern(run) {
+        // Without those that waited for a slice the others still have what collection leaves of the drive's rate.
+        let sentence = format!(
+            "p99.9 of {name}. {share} % of reads and writes waited for a slice of collection; writes wait for room in the drive's cache, \
+             which does not count.{wear}"
+        );
+        return Some(PageCard { title, number: show_time(all), sentence });
+    }
     let Some((factor, others)) = raised(run).zip(P99_9_UNDELAYED.of(run)) else {
         let sentence = format!(
             "{share} % of reads and writes waited for a collection; p99.9 of {name} is {}.{wear}",

@@ -214,7 +214,8 @@ const SSD: &[ReportChart] = &[
         stack: &[],
         roles: &["collection", "other"],
         note: "A request waited for a collection if one ended on its element while its last page, or the eviction that made \
-               room for it, stood in the queue.",
+               room for it, stood in the queue. Over a modern drive only reads wait for collection; writes wait for room in its \
+               cache, which does not count.",
     },
     RATE,
     HIT,
