@@ -17,7 +17,7 @@ use measured::{DRIVES, FIGURES, FILLS, MeasuredDrive, SKEWS};
 pub use runs::DriveEffort;
 use runs::{ModelRate, amplification, response_times, steady, throughput};
 
-/// Names the drawings, in the order of [`DriveComparison::drawings`].
+/// Names the drawings, in the order in which a report has them.
 pub const DRAWINGS: [&str; 4] = ["drives-pm9a3.svg", "drives-p5520.svg", "drives-skew.svg", "drives-fill.svg"];
 
 /// Bounds the ratio of the model's p50 and p99 to the drive's, and of all figures at saturation.
