@@ -365,3 +365,30 @@ fn waiting_writes_of_cached_pages_are_carried_out_as_one() {
     assert_eq!(bench.reads() - before.1, DATA, "all pages are read from the cache, and nothing else is");
     bench.check("after all writes");
 }
+
+/// Checks that writes which fill a row together pass the cache's copies of it by, also those that are carried out with another.
+#[test]
+fn copies_of_a_row_that_is_filled_are_forgotten() {
+    for cache in ["write-through:ways=16", "write-around:ways=16", "write-back:ways=16", "kdd:ways=16", "leavo:ways=16"]
+    {
+        let mut bench = StripeCacheRun::with_cache(cache, 64, RaidLevel::Raid5, ParityMethod::Min, 16);
+        (0..DATA).for_each(|column| bench.write(1, column));
+        bench.control(Control::Drain);
+        assert!(bench.settle(), "{cache}: all is on the members");
+        // Read twice, so that whatever is to be cached is.
+        for _ in 0..2 {
+            (0..DATA).for_each(|column| _ = bench.read(StripeCacheRun::page(1, column)));
+        }
+        // The first goes ahead alone; the others wait for it, and fill the row.
+        bench.submit(HostOp::Write, StripeCacheRun::page(1, 0), 1);
+        let tags: Vec<u64> =
+            (0..DATA).map(|column| bench.submit(HostOp::Write, StripeCacheRun::page(1, column), 1)).collect();
+        assert!(bench.settle(), "{cache}: all writes are served");
+        for (column, &tag) in (0..DATA).zip(&tags) {
+            let page = StripeCacheRun::page(1, column);
+            assert_eq!(bench.read(page), StripeCacheRun::bytes(tag, page, 1), "{cache}: column {column}");
+        }
+        bench.control(Control::Drain);
+        bench.check(cache);
+    }
+}
