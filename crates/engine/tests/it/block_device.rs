@@ -251,6 +251,8 @@ fn a_device_that_does_not_start_ends_the_service() {
 fn a_driver_that_refuses_an_answer_ends_the_service() {
     let driver = DriverModel::new(4, 1);
     let served = TestService::with_device(&driver, 0);
+    // The device is there before the service hears of it, and requests may be answered between.
+    served.wait_told("block-device-started");
     driver.ask(ask(0, OP_READ, 0, 8));
     driver.wait(1);
     driver.set_refusing();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use destage_engine::{
     ArrayStatus, BlockBackend, BlockService, ControlReply, DeviceReplacement, ExportSettings, ReplaceError,
@@ -257,6 +257,15 @@ impl TestService {
         match self.order(&ServiceCommand::Status) {
             ControlReply::Status(status) => *status,
             other => panic!("{other:?} is no status"),
+        }
+    }
+
+    /// Waits until the service has told an event of this name.
+    pub fn wait_told(&self, name: &str) {
+        let begin = Instant::now();
+        while !self.events.lock().expect("nobody panics").iter().any(|event| event.name() == name) {
+            assert!(begin.elapsed() < PATIENCE, "{name} is not told");
+            std::thread::sleep(Duration::from_micros(50));
         }
     }
 
