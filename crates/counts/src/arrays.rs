@@ -206,6 +206,38 @@ pub fn array(cache: &str) -> Work {
     })
 }
 
+/// Writes of a stripe's length, all asked for at once, to RAID-5 over small SSDs with this write cache of 40 pages: all but the
+/// first wait for room, page by page.
+///
+/// # Panics
+/// If there is no such cache.
+pub fn overload(cache: &str) -> Work {
+    const WRITES: u64 = 400;
+    let mut config = config(RaidLevel::Raid5);
+    let geometry = PageGeometry::new(PAGE, 64).expect("a geometry");
+    let device = VirtualDevice::new_ssd(SsdShape::new(small(), geometry).expect("a shape"), StartState::Full);
+    config.geometry = Geometry::new(RaidLevel::Raid5, None, 5, 16, device.pages() / 16 * 16).expect("an array");
+    let (shape, pages) = (shape(&config), config.geometry.data_pages());
+    let controller = serve(cache, &config, 40).expect("an array");
+    let mut executor = VirtualExecutor::new(controller, shape, 4096, vec![device; 5], StepTimes::default());
+    let mut random = Random::new();
+    Box::new(move || {
+        for tag in 0..WRITES {
+            let offset = random.below(pages - 64) * PAGE;
+            let request = HostRequest { tag, op: HostOp::Write, offset, len: 64 * PAGE, fua: false };
+            executor.submit(executor.now(), request).expect("a range on the array");
+        }
+        let mut acknowledged = 0;
+        while acknowledged < WRITES {
+            while let Some(notice) = executor.next_notice() {
+                acknowledged += u64::from(matches!(notice, HostNotice::Acked { .. }));
+            }
+            assert!(executor.step(), "something is under way");
+        }
+        executor.now().0
+    })
+}
+
 /// Requests of a page, half of them reads, to RAID-5 behind a cache on an SSD that has four of five pages when
 /// it is asked, in simulated time, 32 outstanding; all devices are of constant latency.
 ///

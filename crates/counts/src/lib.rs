@@ -13,7 +13,7 @@ mod experiments;
 mod requests;
 mod traces;
 
-pub use arrays::{array, hit, kernel, plan, tier};
+pub use arrays::{array, hit, kernel, overload, plan, tier};
 pub use buffers::buffer;
 pub use deltas::delta;
 pub use experiments::{all_collecting, collecting, log_blocks, modern, pipeline, saturated};

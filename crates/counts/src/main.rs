@@ -5,14 +5,14 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use destage_counts::{
-    Work, all_collecting, array, buffer, collecting, delta, hit, kernel, log_blocks, modern, pipeline, plan, read,
-    saturated, stat, tier,
+    Work, all_collecting, array, buffer, collecting, delta, hit, kernel, log_blocks, modern, overload, pipeline, plan,
+    read, saturated, stat, tier,
 };
 
 /// A group of workloads: its name, what prepares one of them, and the name of each, here and there.
 type Group = (&'static str, fn(&str) -> Work, &'static [(&'static str, &'static str)]);
 
-const GROUPS: [Group; 15] = [
+const GROUPS: [Group; 16] = [
     (
         "buffers",
         buffer,
@@ -70,6 +70,7 @@ const GROUPS: [Group; 15] = [
     ),
     ("hits", hit, &[("write_through", "write-through"), ("kdd", "kdd"), ("kdd_delta", "kdd-delta"), ("wow", "wow")]),
     ("arrays", array, &[("raid5_write", "none"), ("wow", "wow"), ("lawc", "lawc")]),
+    ("overloaded", overload, &[("lawc", "lawc"), ("iwc", "iwc")]),
     ("tiers", tier, &[("write_through", "write-through"), ("kdd", "kdd")]),
     ("kernels", kernel, &[("portable", "portable"), ("ssse3", "ssse3"), ("avx2", "avx2")]),
     ("deltas", delta, &[("portable", "portable"), ("avx2", "avx2-bmi2")]),

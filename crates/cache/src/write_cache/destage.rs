@@ -249,9 +249,12 @@ impl WriteCache {
                 let (store, geometry) = (&self.store, &self.geometry);
                 let stripe = Stripe(strip);
                 let column = geometry.column(stripe, dev);
-                lower.pool_mut(dev).landed(strip, false, |index| {
+                let is_left = lower.pool_mut(dev).landed(strip, false, |index| {
                     store.in_layer((geometry.row(stripe, index), column), VersionLayer::Lower).is_some()
                 });
+                if is_left {
+                    self.entering.ease();
+                }
             }
         }
     }

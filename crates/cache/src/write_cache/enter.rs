@@ -4,13 +4,13 @@
 use std::ops::Range;
 
 use destage_plan::{Dev, DevSet, Frag, List, NvPut, OpId, Out, Step, StepSet};
-use destage_raid::Geometry;
 use destage_raid::array::{AbsorbedPages, RaidArray, StripeSegment, TakenPages};
 
 use super::places::{in_group, in_strip};
+use super::queue::RoomNeeds;
 use super::store::{MemberPlace, VersionLayer};
 use super::upper::{EnteringRequest, UpperLayer};
-use super::{LowerLayer, OperationJob, WriteCache, WriteCacheTask};
+use super::{OperationJob, WriteCache, WriteCacheTask};
 use crate::CacheOperations;
 
 /// A write that has not entered the upper layer, or not all of it.
@@ -47,6 +47,14 @@ impl WaitingWrite {
 pub(super) struct EnteringPages {
     pub(super) op: OpId,
     pages: AbsorbedPages,
+}
+
+impl EnteringPages {
+    /// Returns no pages of an operation, which wait for whatever they are said to need.
+    #[cfg(test)]
+    pub(super) fn none_of(op: OpId) -> Self {
+        Self { op, pages: AbsorbedPages::default() }
+    }
 }
 
 impl WriteCache {
@@ -334,27 +342,30 @@ impl WriteCache {
     pub(super) fn is_read(&mut self, entering: &EnteringPages) {
         // Slots that were read must not be kept from those that wait for them.
         self.store.unpin_read(entering.op, entering.pages.from_above);
-        let members = self.line_of(entering);
-        // Rows that need room in the same members wait in one line, whose first
-        // stands for all.
-        self.entering.push(entering, members);
+        let needs = self.needs_of(entering);
+        self.entering.push(entering, needs);
     }
 
-    /// The members that pages go to if they are of one row, and each takes room; else none.
-    fn line_of(&self, entering: &EnteringPages) -> DevSet {
+    /// Returns what pages need to enter.
+    fn needs_of(&self, entering: &EnteringPages) -> RoomNeeds {
         let pages = &entering.pages;
-        let Some(lower) = self.lower.as_ref().filter(|_| !self.stores(entering)) else { return DevSet::EMPTY };
-        let mut members = DevSet::EMPTY;
+        let stores = self.stores(entering);
+        let slots = pages.columns.len() * pages.rows.count;
+        let mut needs = RoomNeeds { members: DevSet::EMPTY, overwritten: DevSet::EMPTY, slots };
+        let Some(lower) = &self.lower else { return needs };
+        if stores {
+            // Versions of a page that is written again and again are not freed before the one that is on its way
+            // into the lower layer: that must not wait for slots which these have.
+            needs.slots += u32::from(self.geometry.members());
+            return needs;
+        }
         for column in pages.columns.iter() {
             let (dev, strip, index) = in_strip(&self.geometry, (pages.rows.first, column));
-            if !lower.members[dev.index()].pool.takes_room(strip, index) {
-                // A row that overwrites what is held in some member needs less room
-                // than others, so it waits by itself.
-                return DevSet::EMPTY;
-            }
-            members.insert(dev);
+            let takes_room = lower.members[dev.index()].pool.takes_room(strip, index);
+            let set = if takes_room { &mut needs.members } else { &mut needs.overwritten };
+            set.insert(dev);
         }
-        members
+        needs
     }
 
     /// Has pages enter that wait for room: first fit in the order of waiting (specs §8.10.15).
@@ -362,22 +373,31 @@ impl WriteCache {
         if self.entering.is_empty() {
             return;
         }
+        for entering in self.entering.take_eased() {
+            let needs = self.needs_of(&entering);
+            self.entering.change(&entering, needs);
+        }
         let pools = self.lower.iter().flat_map(|lower| &lower.members).map(|member| member.pool.changes());
         // Most events make room for nobody; comparing counters is cheaper than
         // looking at the queue.
         if !self.entering.changed(pools, array.slots_left()) {
             return;
         }
-        let mut at = 0;
-        while let Some((order, entering)) = self.entering.next(at, self.full(), array.slots_left()) {
+        let (mut at, mut full) = (0, self.full());
+        while let Some((order, entering)) = self.entering.next(at, full, array.slots_left()) {
             at = order;
             let entering = *entering;
-            if self.fits(&entering, array) {
+            let needs = self.needs_of(&entering);
+            if needs.may_be_met(full, array.slots_left()) {
                 self.entering.remove(entering.op);
                 // The pages enter in the order of waiting, but only those that fit.
                 // A row must not wait for a member that it does not go to.
                 let done = self.commit(&entering, array, out);
                 array.finish_absorbed(entering.op, done, out);
+                full = self.full();
+            } else {
+                // A page that it would have overwritten is under way by now.
+                self.entering.change(&entering, needs);
             }
         }
         if is_synchronised {
@@ -397,8 +417,18 @@ impl WriteCache {
         if self.lower.is_none() {
             return;
         }
-        let singles = self.entering.singles().fold(DevSet::EMPTY, |all, entering| all | self.short_of_room(entering));
-        let short = singles | self.full() & self.entering.members();
+        let full = self.full();
+        let mut short = self.entering.members() & full;
+        for (needs, waiting) in self.entering.by_needs().filter(|(needs, _)| needs.overwritten.meets(full)) {
+            let may_be_short = needs.overwritten & full;
+            // Over when nothing is left to find, which one of thousands may tell.
+            for entering in waiting {
+                if short.contains_all(may_be_short) {
+                    break;
+                }
+                short |= self.needs_of(entering).members & full;
+            }
+        }
         let Some(lower) = &mut self.lower else { return };
         for (dev, member) in lower.members.iter_mut().enumerate() {
             let is_short = short.contains(Dev(dev as u8));
@@ -421,20 +451,7 @@ impl WriteCache {
 
     /// Returns true if there is room for the pages, and slots.
     fn fits(&self, entering: &EnteringPages, array: &RaidArray) -> bool {
-        let pages = &entering.pages;
-        // Versions of a page that is written again and again are not freed before the one that is on its way
-        // into the lower layer: that must not wait for slots which these have.
-        let stores = self.stores(entering) && self.lower.is_some();
-        let kept = if stores { u32::from(self.geometry.members()) } else { 0 };
-        array.slots_left() >= pages.columns.len() * pages.rows.count + kept && self.short_of_room(entering).is_empty()
-    }
-
-    /// The members that have no room for their page of a row.
-    fn short_of_room(&self, entering: &EnteringPages) -> DevSet {
-        match &self.lower {
-            Some(lower) if !self.stores(entering) => short_of_room(&self.geometry, lower, &entering.pages),
-            _ => DevSet::EMPTY,
-        }
+        self.needs_of(entering).may_be_met(self.full(), array.slots_left())
     }
 
     /// Plans what puts the pages into the NVRAM, in one piece; what can be freed goes along.
@@ -483,16 +500,4 @@ impl WriteCache {
         self.spare_puts = puts;
         out.step(op, Step::NvCommit { puts: list_of_puts, frees: list }, StepSet::EMPTY)
     }
-}
-
-/// The members that have no room for their page of a row.
-fn short_of_room(geometry: &Geometry, lower: &LowerLayer, pages: &AbsorbedPages) -> DevSet {
-    let row = pages.rows.first;
-    let places = pages.columns.iter().map(|column| in_strip(geometry, (row, column)));
-    let is_short = |(dev, strip, index): &(Dev, u64, u32)| {
-        let pool = &lower.members[dev.index()].pool;
-        // A page that overwrites a held one takes a slot but no room.
-        pool.free() == 0 && pool.takes_room(*strip, *index)
-    };
-    places.filter(is_short).map(|(dev, ..)| dev).collect()
 }

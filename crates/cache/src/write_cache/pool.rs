@@ -334,17 +334,21 @@ impl PagePool {
     }
 
     /// All that was under way of an entry is acknowledged. `is_held` says of a page whether a version is
-    /// in the NVRAM that is not on its member; `parks` that nothing can be done about those for now.
-    pub(super) fn landed(&mut self, number: u64, parks: bool, is_held: impl Fn(u32) -> bool) {
+    /// in the NVRAM that is not on its member; `parks` that nothing can be done about those for now. Returns true if one
+    /// could not be written: a page that takes its place takes no room any more.
+    pub(super) fn landed(&mut self, number: u64, parks: bool, is_held: impl Fn(u32) -> bool) -> bool {
         self.changes += 1;
         self.stuck = false;
-        let Some(entry) = self.entries.get_mut(&number) else { return };
+        let Some(entry) = self.entries.get_mut(&number) else { return false };
         entry.busy = false;
         let held = &mut self.held;
+        let mut is_left = false;
         entry.pages.retain_mut(|page| {
-            let before = u64::from(page.dirty) + u64::from(std::mem::take(&mut page.under_way));
+            let was_dirty = page.dirty;
+            let before = u64::from(was_dirty) + u64::from(std::mem::take(&mut page.under_way));
             // What could not be written is held as before.
             page.dirty = page.coming > 0 || is_held(page.index);
+            is_left |= page.dirty && !was_dirty;
             *held = *held - before + u64::from(page.dirty);
             page.dirty
         });
@@ -355,6 +359,7 @@ impl PagePool {
             self.parked += 1;
         }
         self.forget_if_empty(number);
+        is_left
     }
 
     /// A page is on its member without having been destaged with its entry.
@@ -509,6 +514,20 @@ mod tests {
         destage(&mut pool).expect("it can go");
         pool.landed(3, true, |_| false);
         assert!(pool.is_empty() && pool.parked() == 0);
+    }
+
+    #[test]
+    fn what_is_left_behind_takes_no_room_when_it_is_written_again() {
+        let mut pool = PagePool::new(8, RecencyRule::Hit);
+        write(&mut pool, 1, 3, &[0, 1]);
+        assert!(!pool.takes_room(3, 0));
+        destage(&mut pool).expect("it can go");
+        assert!(pool.takes_room(3, 0), "beside the version under way");
+        assert!(pool.landed(3, false, |index| index == 0), "one could not be written");
+        assert!(!pool.takes_room(3, 0) && pool.takes_room(3, 1));
+        destage(&mut pool).expect("it can go");
+        write(&mut pool, 2, 3, &[0]);
+        assert!(!pool.landed(3, false, |_| true), "it took none before either");
     }
 
     #[test]

@@ -1,40 +1,49 @@
-//! Pages that wait for room, in the order of waiting: in overload there are hundreds of thousands, and most
-//! of what happens makes room for none of them. So a look costs what enters, and not what waits.
+//! Queues pages that wait for room, in the order of waiting: in overload there are hundreds of thousands, and most of what
+//! happens makes room for none of them. So a look costs what enters, and not what waits.
 //!
-//! Rows whose pages all take room lack it for the same members if they go to the same ones: they wait in
-//! one line for each set of members, of which the first alone counts. A claim keeps their pages from being
-//! let in by others meanwhile, so that they go on taking room. The few others are looked at one by one.
+//! Pages that lack room in the same members, and as many slots, wait in one queue: while one of these members is full, or the
+//! slots are too few, none of the queue is looked at. A claim keeps their pages from being let in by others meanwhile, so that
+//! what takes room goes on taking it; what takes none may take some later, and is moved when it is found to.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound::{Excluded, Unbounded};
+use std::collections::VecDeque;
 
 use destage_plan::{DevSet, OpId};
 use destage_raid::MAX_DEVICES;
 
 use super::enter::EnteringPages;
 
-/// Rows that go to the same members, in the order of waiting.
-#[derive(Debug)]
-struct RowQueue {
-    members: DevSet,
-    rows: VecDeque<(u64, EnteringPages)>,
+/// Says what waiting pages lack at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RoomNeeds {
+    /// Lists the members in whose caches they take a page each.
+    pub(super) members: DevSet,
+    /// Lists the members where they overwrite a page that is held, which takes room only once that one is under way.
+    pub(super) overwritten: DevSet,
+    /// Counts the slots that have to be free.
+    pub(super) slots: u32,
 }
 
-/// Identifies the place where the pages of an operation wait.
-#[derive(Clone, Copy, Debug)]
-struct QueuePosition {
-    order: u64,
-    /// The members of its line; none if it has none.
-    line: DevSet,
+impl RoomNeeds {
+    /// Returns true if there may be room while these members have none and so many slots are free.
+    pub(super) const fn may_be_met(&self, full: DevSet, slots: u32) -> bool {
+        !self.members.meets(full) && self.slots <= slots
+    }
+}
+
+/// Pages with the same needs, in the order of waiting.
+#[derive(Debug)]
+struct RoomQueue {
+    needs: RoomNeeds,
+    waiting: VecDeque<(u64, EnteringPages)>,
 }
 
 /// Pages that wait for room or slots.
 #[derive(Debug)]
 pub(super) struct WaitQueue {
-    lines: Vec<RowQueue>,
-    singles: BTreeMap<u64, EnteringPages>,
-    /// By number of the operation.
-    places: Vec<Option<QueuePosition>>,
+    /// Lists those that hold something.
+    queues: Vec<RoomQueue>,
+    /// By number of the operation: its place in the order, and the needs of its queue.
+    places: Vec<Option<(u64, RoomNeeds)>>,
     len: usize,
     /// The order of the last.
     last: u64,
@@ -43,20 +52,22 @@ pub(super) struct WaitQueue {
     slots: u32,
     /// Some have not been looked at.
     fresh: bool,
+    /// Needs may have become fewer.
+    eased: bool,
     spare: Vec<VecDeque<(u64, EnteringPages)>>,
 }
 
 impl WaitQueue {
     pub(super) const fn new() -> Self {
         Self {
-            lines: Vec::new(),
-            singles: BTreeMap::new(),
+            queues: Vec::new(),
             places: Vec::new(),
             len: 0,
             last: 0,
             changes: [0; MAX_DEVICES],
             slots: 0,
             fresh: false,
+            eased: false,
             spare: Vec::new(),
         }
     }
@@ -65,22 +76,23 @@ impl WaitQueue {
         self.len == 0
     }
 
-    /// Pages wait: those of one row that take room in all of `members`, a page in each, or others, if there
-    /// are none.
-    pub(super) fn push(&mut self, pages: &EnteringPages, members: DevSet) {
+    /// Has pages wait that need this.
+    pub(super) fn push(&mut self, pages: &EnteringPages, needs: RoomNeeds) {
         self.last += 1;
+        self.insert(self.last, pages, needs);
+    }
+
+    fn insert(&mut self, order: u64, pages: &EnteringPages, needs: RoomNeeds) {
         self.len += 1;
         self.fresh = true;
-        let order = self.last;
-        if members.is_empty() {
-            self.singles.insert(order, *pages);
-        } else if let Some(line) = self.lines.iter_mut().find(|line| line.members == members) {
-            line.rows.push_back((order, *pages));
-        } else {
-            let mut rows = self.spare.pop().unwrap_or_default();
-            rows.push_back((order, *pages));
-            self.lines.push(RowQueue { members, rows });
-        }
+        let at = self.queues.iter().position(|queue| queue.needs == needs).unwrap_or_else(|| {
+            self.queues.push(RoomQueue { needs, waiting: self.spare.pop().unwrap_or_default() });
+            self.queues.len() - 1
+        });
+        let waiting = &mut self.queues[at].waiting;
+        // Nearly always the last: the order grows, but pages that are moved keep theirs.
+        let place = waiting.partition_point(|(other, _)| *other < order);
+        waiting.insert(place, (order, *pages));
         let op = pages.op.index();
         if self.places.len() <= op {
             // Found by operation, because any of them may be dropped when its plan
@@ -88,7 +100,29 @@ impl WaitQueue {
             self.places.resize(op + 1, None);
         }
         debug_assert!(self.places[op].is_none(), "an operation waits once");
-        self.places[op] = Some(QueuePosition { order, line: members });
+        self.places[op] = Some((order, needs));
+    }
+
+    /// Says that what took room before may take none any more.
+    pub(super) const fn ease(&mut self) {
+        self.eased = true;
+    }
+
+    /// Returns all, if the needs of any may have become fewer since the last call.
+    pub(super) fn take_eased(&mut self) -> Vec<EnteringPages> {
+        if !std::mem::take(&mut self.eased) {
+            return Vec::new();
+        }
+        self.queues.iter().flat_map(|queue| &queue.waiting).map(|(_, pages)| *pages).collect()
+    }
+
+    /// Has pages that wait already do so, at their place in the order, with other needs.
+    pub(super) fn change(&mut self, pages: &EnteringPages, needs: RoomNeeds) {
+        let Some((order, before)) = self.places.get(pages.op.index()).copied().flatten() else { return };
+        if before != needs {
+            self.remove(pages.op);
+            self.insert(order, pages, needs);
+        }
     }
 
     /// Returns true if something has changed since the last look that may make room.
@@ -103,45 +137,128 @@ impl WaitQueue {
         changed
     }
 
-    /// The next pages after this place in the order that may have room, if these members have none and there
+    /// Returns the next pages after this place in the order that may have room, if these members have none and there
     /// are so many slots.
     pub(super) fn next(&self, after: u64, full: DevSet, slots: u32) -> Option<(u64, &EnteringPages)> {
-        let single = self.singles.range((Excluded(after), Unbounded)).next().map(|(order, pages)| (*order, pages));
-        // A line whose first does not fit stands for all of it: its rows need room
-        // in the same members.
-        let lines = self.lines.iter().filter(|line| !line.members.meets(full) && line.members.len() <= slots);
-        let first = lines.filter_map(|line| line.rows.front()).map(|(order, pages)| (*order, pages));
-        first.filter(|(order, _)| *order > after).chain(single).min_by_key(|(order, _)| *order)
+        // The first of a queue stands for all of it. If it was looked at already it has no room, nor have they.
+        let queues = self.queues.iter().filter(|queue| queue.needs.may_be_met(full, slots));
+        let first = queues.filter_map(|queue| queue.waiting.front()).filter(|(order, _)| *order > after);
+        first.map(|(order, pages)| (*order, pages)).min_by_key(|(order, _)| *order)
     }
 
-    /// The members that those in lines go to.
+    /// Returns the members that any of them take room in.
     pub(super) fn members(&self) -> DevSet {
-        self.lines.iter().fold(DevSet::EMPTY, |all, line| all | line.members)
+        self.queues.iter().fold(DevSet::EMPTY, |all, queue| all | queue.needs.members)
     }
 
-    /// Those that are in no line, in the order of waiting.
-    pub(super) fn singles(&self) -> impl Iterator<Item = &EnteringPages> {
-        self.singles.values()
+    /// Returns those that wait with each needs, in the order of waiting.
+    pub(super) fn by_needs(&self) -> impl Iterator<Item = (&RoomNeeds, impl Iterator<Item = &EnteringPages>)> {
+        self.queues.iter().map(|queue| (&queue.needs, queue.waiting.iter().map(|(_, pages)| pages)))
     }
 
     /// The pages of the operation wait no longer: they enter, the operation is planned anew, or is no more.
     pub(super) fn remove(&mut self, op: OpId) {
-        let Some(QueuePosition { order, line }) = self.places.get_mut(op.index()).and_then(Option::take) else {
-            return;
-        };
+        let Some((order, needs)) = self.places.get_mut(op.index()).and_then(Option::take) else { return };
         self.len -= 1;
-        if line.is_empty() {
-            self.singles.remove(&order);
-            return;
+        let at = self.queues.iter().position(|queue| queue.needs == needs).expect("it waits in its queue");
+        let waiting = &mut self.queues[at].waiting;
+        // A queue is sorted by order.
+        let place = waiting.binary_search_by_key(&order, |entry| entry.0).expect("it waits in its queue");
+        waiting.remove(place);
+        if waiting.is_empty() {
+            // Their memory is used again; overload makes and empties them all the time.
+            self.spare.push(self.queues.swap_remove(at).waiting);
         }
-        let at = self.lines.iter().position(|other| other.members == line).expect("it waits in its line");
-        let rows = &mut self.lines[at].rows;
-        // A line is sorted by order, since rows are only appended.
-        let place = rows.binary_search_by_key(&order, |row| row.0).expect("it waits in its line");
-        rows.remove(place);
-        if rows.is_empty() {
-            // Queues are used again; overload makes and empties them all the time.
-            self.spare.push(self.lines.swap_remove(at).rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use destage_plan::Dev;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Names what happens to waiting pages.
+    #[derive(Clone, Debug)]
+    enum QueueEvent {
+        Push(RoomNeeds),
+        /// Has those at a place of the order removed.
+        Remove(usize),
+        /// Has those at a place of the order need something else.
+        Change(usize, RoomNeeds),
+        /// Has all looked at that may have room.
+        Look(DevSet, u32),
+    }
+
+    fn members() -> impl Strategy<Value = DevSet> {
+        proptest::collection::vec(0..3_u8, 0..3).prop_map(|members| members.into_iter().map(Dev).collect())
+    }
+
+    fn needs() -> impl Strategy<Value = RoomNeeds> {
+        let slots = 0..4_u32;
+        (members(), members(), slots).prop_map(|(members, overwritten, slots)| RoomNeeds {
+            members,
+            overwritten: overwritten - members,
+            slots,
+        })
+    }
+
+    fn event() -> impl Strategy<Value = QueueEvent> {
+        prop_oneof![
+            3 => needs().prop_map(QueueEvent::Push),
+            1 => any::<usize>().prop_map(QueueEvent::Remove),
+            1 => (any::<usize>(), needs()).prop_map(|(at, needs)| QueueEvent::Change(at, needs)),
+            2 => (members(), 0..4_u32).prop_map(|(full, slots)| QueueEvent::Look(full, slots)),
+        ]
+    }
+
+    proptest! {
+        /// Beside a list that is looked at from its beginning: whatever may have room is found, in the order of waiting.
+        #[test]
+        fn what_may_have_room_is_found_in_the_order_of_waiting(events in proptest::collection::vec(event(), 1..80)) {
+            let (mut queue, mut list) = (WaitQueue::new(), Vec::<(OpId, RoomNeeds)>::new());
+            for (number, event) in (0..).zip(events) {
+                match event {
+                    QueueEvent::Push(needs) => {
+                        let op = OpId(number);
+                        queue.push(&EnteringPages::none_of(op), needs);
+                        list.push((op, needs));
+                    }
+                    QueueEvent::Remove(at) if !list.is_empty() => {
+                        let (op, _) = list.remove(at % list.len());
+                        queue.remove(op);
+                        queue.remove(op);
+                    }
+                    QueueEvent::Change(at, needs) if !list.is_empty() => {
+                        let at = at % list.len();
+                        list[at].1 = needs;
+                        queue.change(&EnteringPages::none_of(list[at].0), needs);
+                    }
+                    QueueEvent::Look(full, slots) => {
+                        let (mut after, mut found) = (0, Vec::new());
+                        while let Some((order, pages)) = queue.next(after, full, slots) {
+                            let op = pages.op;
+                            after = order;
+                            found.push(op);
+                            queue.remove(op);
+                        }
+                        let fits = |(_, needs): &(OpId, RoomNeeds)| needs.may_be_met(full, slots);
+                        let expected: Vec<_> = list.iter().filter(|entry| fits(entry)).map(|(op, _)| *op).collect();
+                        list.retain(|entry| !fits(entry));
+                        prop_assert_eq!(found, expected);
+                    }
+                    QueueEvent::Remove(_) | QueueEvent::Change(..) => {}
+                }
+                prop_assert_eq!(queue.is_empty(), list.is_empty());
+                queue.ease();
+                let mut all: Vec<_> = queue.take_eased().iter().map(|pages| pages.op).collect();
+                all.sort_unstable();
+                prop_assert_eq!(all, list.iter().map(|(op, _)| *op).collect::<Vec<_>>());
+                prop_assert!(queue.take_eased().is_empty(), "once");
+                let by_needs: usize = queue.by_needs().map(|(_, waiting)| waiting.count()).sum();
+                prop_assert_eq!(by_needs, list.len());
+            }
         }
     }
 }
