@@ -8,7 +8,7 @@ use destage_report::kept::{self, ResultCache, ResultKey, Sha256Hash};
 use destage_scenario::keys::trace::{FORMAT, TRACE, WORKLOAD, WORKLOAD_SET};
 use destage_scenario::sim::{self, SIM};
 use destage_scenario::workload::NamedWorkload;
-use destage_scenario::{ScenarioError, ScenarioSettings, path_text, quantity};
+use destage_scenario::{AppliesTo, ScenarioError, ScenarioSettings, makes_deltas, path_text, quantity};
 use destage_sweep::SweepGroup;
 use destage_trace::{FormatSpec, OpenOptions, TraceError, TraceSource};
 
@@ -55,6 +55,8 @@ pub(crate) struct PaperTask<'a> {
     run_as: &'a BTreeMap<String, String>,
     /// Numbers what decides about results besides policy and buffer size: workload, seed and settings.
     context: usize,
+    /// Is the same number without the settings of deltas, for policies that make none.
+    without_deltas: usize,
 }
 
 /// Tells runs that have the same results: context, what runs, buffer size.
@@ -72,7 +74,8 @@ impl PaperTask<'_> {
 
     /// Returns what a policy's run at a buffer size shares its results with.
     pub(crate) fn shared<'b>(&'b self, policy: &'b String, cache: u64) -> SharedRun<'b> {
-        (self.context, self.running(policy), cache)
+        let running = self.running(policy);
+        (if makes_deltas(running) { self.context } else { self.without_deltas }, running, cache)
     }
 }
 
@@ -128,6 +131,7 @@ impl<'a> PaperPlan<'a> {
                         caches: caches.to_vec(),
                         run_as: &paper.run_as,
                         context: 0,
+                        without_deltas: 0,
                     }));
                 }
             }
@@ -146,18 +150,27 @@ impl<'a> PaperPlan<'a> {
             settings.retain(|(key, _)| key != "policy" && key != "cache");
             let requests: Vec<String> =
                 task.variant.iter().flat_map(|variant| &variant.workload).map(|pair| format!("{pair:?}")).collect();
-            let number = contexts.len();
-            task.context = *contexts.entry((task.workload, task.seed, settings, requests)).or_insert(number);
+            let mut number = |settings: Vec<(String, String)>| {
+                let next = contexts.len();
+                *contexts.entry((task.workload, task.seed, settings, requests.clone())).or_insert(next)
+            };
+            task.context = number(settings.clone());
+            settings.retain(|(key, _)| !is_of_deltas(key));
+            task.without_deltas = number(settings);
         }
         let mut known: BTreeSet<(usize, String, u64)> = BTreeSet::new();
         for task in &mut tasks {
-            let is_new = |policy: &String| {
-                let running = task.running(policy);
-                task.caches.iter().any(|&cache| !known.contains(&(task.context, running.clone(), cache)))
+            let runs = |policy: &String| {
+                let shared = task.caches.iter().map(|&cache| task.shared(policy, cache));
+                shared.map(|(context, running, cache)| (context, running.to_owned(), cache)).collect::<Vec<_>>()
             };
-            let run: Vec<String> = task.policies.iter().filter(|policy| is_new(policy)).cloned().collect();
-            for policy in &run {
-                known.extend(task.caches.iter().map(|&cache| (task.context, task.running(policy).clone(), cache)));
+            let mut run = Vec::new();
+            for policy in &task.policies {
+                let runs = runs(policy);
+                if runs.iter().any(|run| !known.contains(run)) {
+                    known.extend(runs);
+                    run.push(policy.clone());
+                }
             }
             task.run = run;
         }
@@ -272,7 +285,11 @@ impl<'a> PaperPlan<'a> {
         settings.extend(task.variant.iter().flat_map(|variant| variant.settings.clone()));
         for (key, value) in settings {
             let text = text_of(&value).map_err(|error| error.at(format_args!("settings: {key}")))?;
-            pairs.push(if self.quick { shorter(key, text) } else { (key, text) });
+            // They have no meaning where the policies that make deltas are shared with another task.
+            let makes = |policies: &[String]| policies.iter().any(|policy| makes_deltas(task.running(policy)));
+            if !is_of_deltas(&key) || makes(&task.run) || !makes(&task.policies) {
+                pairs.push(if self.quick { shorter(key, text) } else { (key, text) });
+            }
         }
         if let WorkloadOrigin::File { limit: Some(limit), .. } = self.origin(task) {
             let given = pairs.iter().position(|(key, _)| key == "limit").map(|at| pairs.remove(at).1);
@@ -331,6 +348,11 @@ impl WorkloadOrigin {
         *limit = Some((requests / QUICK).max(1));
         Ok(())
     }
+}
+
+/// Returns true if only policies that make deltas look at the setting.
+fn is_of_deltas(key: &str) -> bool {
+    SIM.iter().any(|known| known.name == key && known.applies_to == AppliesTo::Deltas)
 }
 
 /// A setting as it is for a quick look: a warm-up or a limit is shorter, and a share stays one.

@@ -79,6 +79,12 @@ fn check_keys(settings: &ScenarioSettings, kinds: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Returns true if `policy` is a cache of the host that makes deltas, whose settings decide about its results then. What is
+/// no cache of the host makes none.
+pub fn makes_deltas(policy: &str) -> bool {
+    controller(policy).is_ok_and(|spec| spec.info().makes_deltas)
+}
+
 /// The settings that say what was simulated, but for those that results carry under a name of their
 /// own.
 fn settings_for_results(

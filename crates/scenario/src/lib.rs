@@ -21,6 +21,7 @@ pub mod synth;
 mod values;
 pub mod workload;
 
+pub use array::makes_deltas;
 pub use destage_plan::{path_text, quantity};
 pub use device_name::device_name;
 pub use error::ScenarioError;

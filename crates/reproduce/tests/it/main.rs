@@ -11,6 +11,7 @@ mod page;
 mod prose;
 mod reproduce;
 mod searched;
+mod shared;
 mod summary;
 mod theory;
 mod validation;
