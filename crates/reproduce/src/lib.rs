@@ -31,5 +31,6 @@ pub mod theory;
 pub mod validate;
 pub mod watch;
 mod wording;
+mod worked;
 
 pub use run::EvidenceError;

@@ -401,7 +401,8 @@ fn origin(
     Ok(files.filter(|file| file.is_file() && !is_refused(file)).map(|file| of_file(file, format.clone())).next())
 }
 
-fn text_of(value: &toml::Value) -> Result<String, ScenarioError> {
+/// Returns the text of a value as a setting has it.
+pub(crate) fn text_of(value: &toml::Value) -> Result<String, ScenarioError> {
     Ok(match value {
         toml::Value::String(text) => text.clone(),
         toml::Value::Integer(number) => number.to_string(),

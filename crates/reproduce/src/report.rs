@@ -38,13 +38,13 @@ pub fn rows(reproduction: &PaperReproduction) -> Vec<[String; 6]> {
         [number(finding), what(finding), claimed(finding), measured(finding), workloads(finding), verdict(finding)]
     });
     let examples = reproduction.examples.iter().map(|found| {
-        let (example, evicted) = (found.example, &found.evicted);
-        let holds = if *evicted == example.evicts { "yes" } else { "no" };
+        let example = found.example;
+        let holds = if found.holds() { "yes" } else { "no" };
         [
             example.id.clone(),
             example.about.clone(),
-            format!("evicts {:?}", example.evicts),
-            format!("evicts {evicted:?}"),
+            found.expected(),
+            found.found(),
             example.place.clone(),
             holds.into(),
         ]

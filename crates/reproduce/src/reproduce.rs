@@ -4,37 +4,25 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use destage_plan::PolicySpec;
-use destage_policy::buffer::{
-    self, BufferConfig, BufferPolicy, BuiltPolicy, EvictionKind, Evictions, NoDevice, NoVeto, PageAccess, PolicyVisitor,
-};
 use destage_report::ReportRun;
 use destage_report::kept::ResultCache;
-use destage_scenario::ScenarioError;
 use destage_sim::experiment::StopSignal;
 use destage_sweep::{AT_A_TIME, RemoteRunner, whole};
 
 use crate::compare::compare;
 pub use crate::finding::{ClaimFinding, SaturatedCounts, WorkloadResults};
 use crate::originals::FoundTraces;
-use crate::paper::{PaperClaim, PaperFile, WorkedExample, WorkloadProvenance};
+use crate::paper::{PaperClaim, PaperFile, WorkloadProvenance};
 use crate::parallel;
 use crate::placeholders;
 use crate::plan::{PaperPlan, PaperTask, SharedRun};
 use crate::run::EvidenceError;
 use crate::watch::{PaperWatch, RunInfo};
+use crate::worked::work;
+pub use crate::worked::{ExampleFigure, ExampleFinding};
 
 /// Bytes that the devices of a run share.
 const MEMORY: u64 = 4 << 30;
-
-/// Holds the outcome of an example.
-#[derive(Clone, Debug)]
-pub struct ExampleFinding<'a> {
-    /// The example.
-    pub example: &'a WorkedExample,
-    /// Lists the pages that the last write evicted.
-    pub evicted: Vec<u32>,
-}
 
 /// All of a paper.
 #[derive(Clone, Debug)]
@@ -228,32 +216,4 @@ fn groups(paper: &PaperFile, claim: &PaperClaim) -> Vec<Vec<usize>> {
         claim.workloads().map(|name| stand_for(name).find(|&index| paper.workload[index].provenance == kind)).collect()
     };
     WorkloadProvenance::ALL.into_iter().filter_map(of_kind).collect()
-}
-
-/// Works an example through.
-fn work(example: &WorkedExample) -> Result<ExampleFinding<'_>, EvidenceError> {
-    struct ExampleWrites<'a>(&'a WorkedExample);
-    impl PolicyVisitor for ExampleWrites<'_> {
-        type Out = Vec<u32>;
-
-        fn visit<B: BufferPolicy + Send + 'static>(self, mut buffer: B, _built: BuiltPolicy) -> Vec<u32> {
-            let pages = self.0.writes.iter().max().map_or(0, |page| page + 1);
-            buffer.grow(pages.next_multiple_of(self.0.pages_per_block));
-            let mut out = Evictions::default();
-            for &page in &self.0.writes {
-                out.clear();
-                buffer.access(PageAccess::write(page), &NoDevice, &mut NoVeto, &mut out);
-            }
-            let leaving = out.groups().filter(|(group, _)| group.kind != EvictionKind::Pad);
-            let mut evicted: Vec<u32> = leaving.flat_map(|(_, pages)| pages.iter().map(|page| page.0)).collect();
-            evicted.sort_unstable();
-            evicted
-        }
-    }
-    let wrong = |error: &dyn std::fmt::Display| ScenarioError::new(error).at(format_args!("example {}", example.id));
-    let spec: PolicySpec = example.policy.parse().map_err(|error| wrong(&error))?;
-    let config =
-        BufferConfig { capacity_pages: example.capacity, pages_per_block: example.pages_per_block, elements: 1 };
-    let evicted = buffer::build(&spec, config, ExampleWrites(example)).map_err(|error| wrong(&error))?;
-    Ok(ExampleFinding { example, evicted })
 }

@@ -52,7 +52,7 @@ pub(crate) fn percent(deviation: f64) -> String {
 }
 
 /// One thread: several experiments run at a time.
-const RESOURCES: RunResources<'static> = RunResources { threads: 1, memory_bytes: 4 << 30, stop: None };
+pub(crate) const RESOURCES: RunResources<'static> = RunResources { threads: 1, memory_bytes: 4 << 30, stop: None };
 
 /// Opens the requests of an experiment, anew each time.
 pub(crate) type OpenRequests<'a> = &'a mut dyn FnMut() -> Result<Box<dyn TraceSource>, TraceError>;

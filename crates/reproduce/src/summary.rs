@@ -33,6 +33,15 @@ impl PaperSummary {
         for paragraph in prose::fill(paper.verdict.trim(), reproduction).split("\n\n") {
             let _ = writeln!(out, "* {}", paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
         }
+        let examples = &reproduction.examples;
+        if !examples.is_empty() {
+            let others: Vec<_> =
+                examples.iter().filter(|found| !found.holds()).map(|found| &*found.example.id).collect();
+            let others = if others.is_empty() { String::new() } else { format!(", not {}", others.join("; ")) };
+            let holding = examples.iter().filter(|found| found.holds()).count();
+            let _ =
+                writeln!(out, "* **worked examples**: {holding} of {} end as the paper says{others}", examples.len());
+        }
         if paper.claim.is_empty() {
             return;
         }

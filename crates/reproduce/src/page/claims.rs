@@ -13,7 +13,7 @@ use crate::reasons;
 use crate::report::{
     VALUE_COLUMNS, by_policy, claimed, measured, other_assumptions, values, verdict, what, with_others, workloads,
 };
-use crate::reproduce::{ClaimFinding, PaperReproduction};
+use crate::reproduce::{ClaimFinding, ExampleFinding, PaperReproduction};
 use crate::score::counted;
 
 /// Every claim with its strip.
@@ -77,16 +77,16 @@ pub(super) fn claims(html: &mut String, reproduction: &PaperReproduction<'_>, ne
         plain_table(html, &heads, rows);
         html.push_str("</details>\n");
     }
-    for found in &reproduction.examples {
-        let example = found.example;
-        let word = if found.evicted == example.evicts { "It does." } else { "It does not." };
-        let _ = writeln!(
-            html,
-            "<p>{} ({}): {}. {word}</p>",
-            escaped(&example.id),
-            escaped(&example.place),
-            escaped(&example.about)
-        );
+    if !reproduction.examples.is_empty() {
+        html.push_str("<h4>Worked examples</h4>");
+        let row = |found: &ExampleFinding<'_>| {
+            let example = found.example;
+            let holds = if found.holds() { "yes" } else { "no" };
+            let about = format!("{}: {}", example.policy, example.about);
+            [example.id.clone(), example.place.clone(), about, found.expected(), found.found(), holds.to_owned()]
+        };
+        let heads = ["example", "where", "what", "in the paper", "here", "holds"];
+        plain_table(html, &heads, reproduction.examples.iter().map(row));
     }
 }
 

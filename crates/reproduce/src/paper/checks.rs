@@ -25,8 +25,6 @@ pub(crate) const RESERVED: &[&str] = &[
     "threads",
     "memory",
 ];
-/// Pages of an example are few.
-const EXAMPLE_PAGES: u32 = 1 << 16;
 
 impl PaperFile {
     /// Checks that everything that a paper names is there, and that its values make sense.
@@ -73,14 +71,7 @@ impl PaperFile {
             }
         }
         for example in &self.example {
-            let id = &example.id;
-            if example.writes.iter().any(|&page| page >= EXAMPLE_PAGES) {
-                return wrong(format!("example {id}: writes: pages are below {EXAMPLE_PAGES}"));
-            }
-            let bounds = 1..=EXAMPLE_PAGES;
-            if !bounds.contains(&example.capacity) || !bounds.contains(&example.pages_per_block) {
-                return wrong(format!("example {id}: capacity and pages-per-block: 1 to {EXAMPLE_PAGES}"));
-            }
+            example.check()?;
         }
         let mut names = std::collections::BTreeSet::from([""]);
         for variant in &self.variant {

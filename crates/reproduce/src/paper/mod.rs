@@ -3,6 +3,7 @@
 
 pub mod assumption;
 mod checks;
+mod example;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use destage_scenario::{ScenarioError, path_text, workload};
 use serde::Deserialize;
 
 use self::assumption::OpenAssumption;
+pub(crate) use self::example::ExampleRequest;
+pub use self::example::{ArrayExample, BufferExample, WorkedExample};
 use crate::counted::CountedPeer;
 use crate::figure::PaperFigure;
 use crate::metric::ClaimMetric;
@@ -264,29 +267,6 @@ pub struct PrintedValue {
     pub metrics: Vec<&'static ClaimMetric>,
     /// Lists the printed value of each metric, in the unit of the metric's column.
     pub published: Vec<f64>,
-}
-
-/// Describes a worked example: pages written to an empty buffer, and what the last of them evicts.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct WorkedExample {
-    /// Identifies the example.
-    pub id: String,
-    /// Says where the paper shows the example.
-    #[serde(rename = "where")]
-    pub place: String,
-    /// Describes the example.
-    pub about: String,
-    /// Names the policy.
-    pub policy: String,
-    /// Pages that the buffer holds.
-    pub capacity: u32,
-    /// Pages of a block.
-    pub pages_per_block: u32,
-    /// Lists the pages written, in order.
-    pub writes: Vec<u32>,
-    /// Lists the pages that the last write evicts.
-    pub evicts: Vec<u32>,
 }
 
 /// Lists the papers that are built in.

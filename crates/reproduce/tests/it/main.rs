@@ -15,3 +15,4 @@ mod shared;
 mod summary;
 mod theory;
 mod validation;
+mod worked;

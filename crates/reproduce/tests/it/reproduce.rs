@@ -74,10 +74,8 @@ id = "S3"
 where = "specs 5.1"
 about = "two blocks of two pages: the one nearer to the LRU end"
 policy = "fab"
-capacity = 6
-pages-per-block = 4
-writes = [4, 5, 8, 9, 12, 4, 16, 20]
-evicts = [8, 9]
+requests = "W4 W5 W8 W9 W12 W4 W16 W20"
+buffer = { capacity = 6, pages-per-block = 4, evicts = [8, 9] }
 "#;
 
 /// The paper with its workload in a folder of its own.
@@ -105,7 +103,8 @@ fn claims_hold_or_do_not() {
     );
     let samples: Vec<_> = found.findings[0].measured.iter().map(|(cache, e)| (*cache, e.samples)).collect();
     assert_eq!(samples, [(4 << 20, 3), (16 << 20, 3)]);
-    assert_eq!(found.examples[0].evicted, [8, 9]);
+    let example = &found.examples[0];
+    assert_eq!((example.holds(), example.found()), (true, "evicts [8, 9]".to_owned()));
     let markdown = report::markdown(&found);
     for part in [
         "| S1 | fab: fewer evictions than bplru, 4MiB\u{2013}16MiB | +1 to +500 % |",
@@ -471,7 +470,19 @@ fn errors_say_what_is_wrong_and_where() {
             with("stands-for = [\"Random\"]\nfiles", "stands-for = [\"Other\"]\nfiles"),
             "p.toml: workload \"the original\": neither a claim nor a figure",
         ),
-        (with("16, 20]", "16, 4294967295]"), "p.toml: example S3: writes: pages are below 65536"),
+        (
+            with("W16 W20", "W16 W4294967295"),
+            "p.toml: example S3: requests: 'W4294967295' is no request: expected R or W and a page, or several as in W0-3, below 65536",
+        ),
+        (with("W16 W20", "W16 W20-19"), "'W20-19' is no request"),
+        (with("W16 W20", "W16 X20"), "'X20' is no request"),
+        (with("W4 W5 W8 W9 W12 W4 W16 W20", ""), "example S3: requests: there is none"),
+        (with("capacity = 6", "capacity = 0"), "example S3: capacity and pages-per-block: expected 1 to 65536"),
+        (with("capacity = 6", "capacity = 6, elements = 65"), "example S3: elements: expected 1 to 64"),
+        (
+            with("buffer = { capacity = 6, pages-per-block = 4, evicts = [8, 9] }", ""),
+            "example S3: expected either 'buffer' or 'array'",
+        ),
         (
             with("synthetic = \"WORKLOAD\"", ""),
             "p.toml: workload \"random\": give either 'synthetic' or 'files' or 'trace'",
