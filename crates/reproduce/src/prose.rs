@@ -10,7 +10,11 @@ use crate::paper::PaperClaim;
 use crate::placeholders::{ProsePart, parts};
 use crate::reproduce::{ClaimFinding, PaperReproduction};
 
-/// Fills a text's braces with results. One in which something is wrong stays as it is.
+/// Stands for what was not measured, until its sentence is left out.
+const MISSING: char = '\u{2063}';
+
+/// Fills a text's braces with results, and leaves out sentences about workloads that are not here. A text in which something is
+/// wrong stays as it is.
 pub fn fill(text: &str, reproduction: &PaperReproduction<'_>) -> String {
     let Ok(parts) = parts(text, reproduction.paper) else { return text.to_owned() };
     let mut out = String::with_capacity(text.len());
@@ -29,12 +33,40 @@ pub fn fill(text: &str, reproduction: &PaperReproduction<'_>) -> String {
             }
         }
     }
-    out
+    whole_sentences(&out)
 }
 
-/// Stands for what was not measured.
 fn none() -> String {
-    "\u{2013}".to_owned()
+    MISSING.to_string()
+}
+
+/// Leaves out each sentence that lacks a figure, and says so at the end of its paragraph.
+fn whole_sentences(text: &str) -> String {
+    let paragraphs = text.split("\n\n").map(|paragraph| {
+        if !paragraph.contains(MISSING) {
+            return paragraph.to_owned();
+        }
+        let whole: String = sentences(paragraph).filter(|sentence| !sentence.contains(MISSING)).collect();
+        format!("{} (More of this needs traces that are not here.)", whole.trim_end()).trim_start().to_owned()
+    });
+    paragraphs.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Splits a paragraph behind the end of each sentence, with the space that follows.
+fn sentences(paragraph: &str) -> impl Iterator<Item = &str> {
+    let mut rest = paragraph;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let ends = rest.match_indices(['.', '?', '!']).map(|(at, mark)| at + mark.len());
+        // Bold print may end behind the full stop.
+        let ends = ends.map(|at| at + rest[at..].len() - rest[at..].trim_start_matches("**").len());
+        let end = ends.filter(|at| rest[*at..].starts_with(char::is_whitespace)).map(|at| at + 1).next();
+        let (sentence, left) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = left;
+        Some(sentence)
+    })
 }
 
 /// Finds what is measured of a claim.

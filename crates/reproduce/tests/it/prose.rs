@@ -117,7 +117,7 @@ fn small(verdict: &str) -> (tempfile::TempDir, Result<PaperFile, String>) {
 
 #[test]
 fn braces_are_filled_with_results() {
-    let verdict = "FAB {S1}, of {claimed S1}; {S1 on random}; {S1 at reads, too}; {S1 on random at reads, too}; nothing: {S1 on the original}; \
+    let verdict = "FAB {S1}, of {claimed S1}; {S1 on random}; {S1 at reads, too}; {S1 on random at reads, too}; \
                    {run evictions of fab with 16MiB on random}; {=5 ms}.";
     let (_folder, paper) = small(verdict);
     let paper = paper.expect("a paper");
@@ -132,11 +132,30 @@ fn braces_are_filled_with_results() {
     let runs = found.results[0].of("", "fab", 16 << 20);
     let evictions = runs.iter().map(|run| run.number("evictions").expect("a number")).sum::<f64>() / 2.0;
     let (own, other) = (of(""), of("reads, too"));
-    let expected =
-        format!("FAB {own}, of 1 to 500 %; {own}; {other}; {other}; nothing: \u{2013}; {evictions:.0}; 5 ms.");
+    let expected = format!("FAB {own}, of 1 to 500 %; {own}; {other}; {other}; {evictions:.0}; 5 ms.");
     assert_eq!(fill(&paper.verdict, &found), expected);
     assert!(destage_reproduce::report::markdown(&found).contains(&expected), "the report has it");
     assert_eq!(bare_figures(&paper.verdict, &paper), [""; 0]);
+}
+
+#[test]
+fn sentences_about_workloads_that_are_not_here_are_left_out() {
+    for (verdict, expected) in [
+        (
+            "First. **On it {S1 on the original}.** Then 1.5 ms. Last",
+            "First. Then 1.5 ms. Last (More of this needs traces that are not here.)",
+        ),
+        ("{S1 on the original}.", "(More of this needs traces that are not here.)"),
+        (
+            "All is here.\n\nOf {S1 on the original}, then\n{S1 on the original}. The end.",
+            "All is here.\n\nThe end. (More of this needs traces that are not here.)",
+        ),
+    ] {
+        let (_folder, paper) = small(&verdict.replace('\n', "\\n"));
+        let paper = paper.expect("a paper");
+        let found = reproduce(&paper, &[], &|_, _| {}).expect("it runs");
+        assert_eq!(fill(&paper.verdict, &found), expected);
+    }
 }
 
 #[test]
