@@ -58,7 +58,7 @@ pub use service::{BlockService, DeviceControl, ExportSettings, ServiceError};
 pub use socket::SocketListener;
 pub use status::{
     ArrayState, ArrayStatus, ByteRange, CacheCount, CacheStatus, ClientCounts, CommandCounts, DeviceStatus,
-    MemoryStatus, RequestCounts, ResynchronisedStatus, ServiceStatus, StateStatus, SuccessorStatus,
+    MemoryStatus, RequestCounts, ResynchronisedStatus, ServiceStatus, StateStatus, SuccessorStatus, TimeCount,
 };
 pub use superblock::{MdArray, MdError, MdOrigin};
 pub use uuid::Uuid;

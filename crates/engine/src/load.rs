@@ -5,10 +5,13 @@ use std::time::Duration;
 use destage_nbd::{NbdCommand, NbdRequest};
 use hdrhistogram::Histogram;
 
-use crate::status::{CommandCounts, RequestCounts};
+use crate::status::{CommandCounts, RequestCounts, TimeCount};
 
 /// The longest time that is told apart, in nanoseconds: a minute and more.
-const LONGEST: u64 = 1 << 36;
+const LONGEST: u64 = 1 << LONGEST_BITS;
+const LONGEST_BITS: u32 = 36;
+/// The shortest of the buckets that readers of metrics get: 4 µs.
+const SHORTEST_BITS: u32 = 12;
 
 /// Requests and clients since the service began.
 #[derive(Debug)]
@@ -28,7 +31,22 @@ pub(crate) struct ServiceLoad {
 struct CommandLoads {
     bytes: u64,
     failed: u64,
+    /// Sums up the nanoseconds.
+    sum: u64,
     times: Histogram<u64>,
+}
+
+impl CommandLoads {
+    /// Returns the requests by how long they took. The borders are powers of two, so that a reader can add up what several services say.
+    fn buckets(&self) -> Vec<TimeCount> {
+        let mut counts: Vec<_> =
+            (SHORTEST_BITS..=LONGEST_BITS).map(|bits| TimeCount { up_to_ns: 1 << bits, count: 0 }).collect();
+        for value in self.times.iter_recorded() {
+            let bits = value.value_iterated_to().next_power_of_two().ilog2().clamp(SHORTEST_BITS, LONGEST_BITS);
+            counts[(bits - SHORTEST_BITS) as usize].count += value.count_at_value();
+        }
+        counts
+    }
 }
 
 /// Reads, writes, flushes, and what else there is.
@@ -46,6 +64,7 @@ impl Default for ServiceLoad {
         let kind = || CommandLoads {
             bytes: 0,
             failed: 0,
+            sum: 0,
             // Two significant digits give percentiles to 1 % in a fixed size, however many requests come.
             times: Histogram::new_with_bounds(1, LONGEST, 2).expect("the bounds are in order"),
         };
@@ -58,7 +77,9 @@ impl ServiceLoad {
     /// A request was answered after so long.
     pub(crate) fn answered(&mut self, request: &NbdRequest, ok: bool, after: Duration) {
         let kind = &mut self.kinds[place(request.command)];
-        kind.times.saturating_record(after.as_nanos().min(LONGEST.into()) as u64);
+        let after = after.as_nanos().min(LONGEST.into()) as u64;
+        kind.times.saturating_record(after);
+        kind.sum = kind.sum.saturating_add(after);
         if ok {
             kind.bytes += u64::from(request.length);
         } else {
@@ -73,6 +94,8 @@ impl ServiceLoad {
             count: kind.times.len(),
             failed: kind.failed,
             bytes: kind.bytes,
+            sum_ns: kind.sum,
+            times: kind.buckets(),
             mean_ns: kind.times.mean() as u64,
             p50_ns: kind.times.value_at_quantile(0.5),
             p99_ns: kind.times.value_at_quantile(0.99),

@@ -345,6 +345,12 @@ pub struct CommandCounts {
     pub failed: u64,
     /// Bytes of those that were not.
     pub bytes: u64,
+    /// Sums up the nanoseconds that they took.
+    #[serde(default)]
+    pub sum_ns: u64,
+    /// Counts them by how long they took, in ascending order.
+    #[serde(default)]
+    pub times: Vec<TimeCount>,
     /// Nanoseconds on average.
     pub mean_ns: u64,
     /// Half took at most so long.
@@ -355,4 +361,13 @@ pub struct CommandCounts {
     pub p999_ns: u64,
     /// All did.
     pub max_ns: u64,
+}
+
+/// Counts requests that took longer than the bucket before says, and at most so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeCount {
+    /// Gives the upper bound in nanoseconds.
+    pub up_to_ns: u64,
+    /// Counts the requests.
+    pub count: u64,
 }
