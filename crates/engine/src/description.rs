@@ -1,6 +1,7 @@
 //! Describes the files of an array and how it is served: `array.toml`.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
@@ -183,6 +184,12 @@ pub struct ServePart {
     /// Names a shell command that is run for each event of severity notice or higher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_event: Option<String>,
+    /// Gives the address at which metrics are served over HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<SocketAddr>,
+    /// Allows an address that other machines reach.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub metrics_open: bool,
 }
 
 /// Selects the I/O backend of the devices.
@@ -220,6 +227,8 @@ impl Default for ServePart {
             stripe_cache: STRIPE_CACHE.default_value(),
             device_timeout: DeviceTimeout(Some(FilesConfig::DEVICE_TIMEOUT)),
             on_event: None,
+            metrics: None,
+            metrics_open: false,
         }
     }
 }

@@ -15,6 +15,7 @@ use destage_engine::{
     AcceptedLosses, ArrayBackend, ArrayDescription, ArrayStatus, BlockBackend, BlockService, DeviceOffer,
     ExportSettings, RequestRecorder, ServiceEvent, SocketListener, UblkDevice, raise_descriptor_limit,
 };
+use destage_metrics::MetricsServer;
 use destage_plan::quantity::show_bytes;
 
 use super::block_device;
@@ -100,6 +101,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let log = EventLog::of(matches);
     let program = described.serve.on_event.clone().map(|command| Rc::new(EventProgram::start(command, &path, log)));
     let memory = described.serve.memory.0;
+    let (metrics, metrics_open) = (described.serve.metrics, described.serve.metrics_open);
     let identity = block_device::identity(&described);
     // Before the array is opened, so the threads of its devices inherit it.
     if ublk.is_some() {
@@ -117,6 +119,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     // Orders are taken before clients can come: a client that finds the service can then ask it.
     let orders = control(matches);
     service.take_orders(&orders).with_context(|| format!("cannot take orders at {}", orders.display()))?;
+    let metrics = metrics.map(|address| MetricsServer::start(address, metrics_open, &orders)).transpose()?;
     for listener in handed_over {
         service.listen(listener)?;
     }
@@ -192,6 +195,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         rows.push(("clients", format!("{clients} at a time at most, by the limit of open files (ulimit -Hn)")));
     }
     rows.extend(uris.iter().map(|uri| ("at", uri.clone())));
+    rows.extend(metrics.iter().map(|metrics| ("metrics", format!("http://{}/metrics", metrics.address()))));
     if log.form() == LogForm::Text {
         TerminalScreen::stderr().pairs(rows)?;
     } else {
@@ -217,6 +221,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         job.watch(device.map(|_| appears), ended)
     });
     let served = service.run();
+    drop(metrics);
     if let Some(program) = program.and_then(Rc::into_inner) {
         // The program hears of the end before this process is gone.
         program.finish();

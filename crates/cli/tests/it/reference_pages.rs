@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use destage_metrics::{FAMILIES, MetricKind};
 use destage_scenario::{AppliesTo, keys};
 use serde_json::Value;
 
@@ -166,6 +167,27 @@ fn formats() -> String {
     )
 }
 
+/// The metrics of a served array.
+fn metrics() -> String {
+    let mut page = String::from(
+        "# Metrics\n\nWhat `destage serve` answers at `/metrics` where `[serve]` has `metrics` \
+         ([how to monitor](../how-to/monitor.md)), by name. A counter is since the service began. Written by `make reference`.\n\n\
+         | metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n",
+    );
+    for family in FAMILIES {
+        let (kind, suffix) = match family.kind {
+            MetricKind::Counter => ("counter", "_total"),
+            MetricKind::Gauge => ("gauge", ""),
+            MetricKind::Histogram => ("histogram", ""),
+            MetricKind::Info => ("info", "_info"),
+        };
+        let labels: Vec<_> = family.labels.iter().map(|label| code(label)).collect();
+        let (unit, labels) = (family.unit.unwrap_or(""), labels.join(", "));
+        let _ = writeln!(page, "| `{}{suffix}` | {kind} | {unit} | {labels} | {} |", family.name, cell(family.help));
+    }
+    page
+}
+
 #[test]
 fn reference_pages_say_what_the_program_says() {
     let pages = [
@@ -174,6 +196,7 @@ fn reference_pages_say_what_the_program_says() {
         ("figures.md", figures()),
         ("policies.md", policies()),
         ("formats.md", formats()),
+        ("metrics.md", metrics()),
     ];
     let mut stale = Vec::new();
     for (name, page) in pages {

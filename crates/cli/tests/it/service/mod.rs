@@ -46,6 +46,7 @@ mod hangs;
 mod losses;
 mod media;
 mod memory;
+mod metrics;
 mod orders;
 mod peers;
 mod place;
