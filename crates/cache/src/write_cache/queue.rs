@@ -181,7 +181,7 @@ mod tests {
 
     /// Names what happens to waiting pages.
     #[derive(Clone, Debug)]
-    enum QueueEvent {
+    enum WaitEvent {
         Push(RoomNeeds),
         /// Has those at a place of the order removed.
         Remove(usize),
@@ -204,12 +204,12 @@ mod tests {
         })
     }
 
-    fn event() -> impl Strategy<Value = QueueEvent> {
+    fn event() -> impl Strategy<Value = WaitEvent> {
         prop_oneof![
-            3 => needs().prop_map(QueueEvent::Push),
-            1 => any::<usize>().prop_map(QueueEvent::Remove),
-            1 => (any::<usize>(), needs()).prop_map(|(at, needs)| QueueEvent::Change(at, needs)),
-            2 => (members(), 0..4_u32).prop_map(|(full, slots)| QueueEvent::Look(full, slots)),
+            3 => needs().prop_map(WaitEvent::Push),
+            1 => any::<usize>().prop_map(WaitEvent::Remove),
+            1 => (any::<usize>(), needs()).prop_map(|(at, needs)| WaitEvent::Change(at, needs)),
+            2 => (members(), 0..4_u32).prop_map(|(full, slots)| WaitEvent::Look(full, slots)),
         ]
     }
 
@@ -220,22 +220,22 @@ mod tests {
             let (mut queue, mut list) = (WaitQueue::new(), Vec::<(OpId, RoomNeeds)>::new());
             for (number, event) in (0..).zip(events) {
                 match event {
-                    QueueEvent::Push(needs) => {
+                    WaitEvent::Push(needs) => {
                         let op = OpId(number);
                         queue.push(&EnteringPages::none_of(op), needs);
                         list.push((op, needs));
                     }
-                    QueueEvent::Remove(at) if !list.is_empty() => {
+                    WaitEvent::Remove(at) if !list.is_empty() => {
                         let (op, _) = list.remove(at % list.len());
                         queue.remove(op);
                         queue.remove(op);
                     }
-                    QueueEvent::Change(at, needs) if !list.is_empty() => {
+                    WaitEvent::Change(at, needs) if !list.is_empty() => {
                         let at = at % list.len();
                         list[at].1 = needs;
                         queue.change(&EnteringPages::none_of(list[at].0), needs);
                     }
-                    QueueEvent::Look(full, slots) => {
+                    WaitEvent::Look(full, slots) => {
                         let (mut after, mut found) = (0, Vec::new());
                         while let Some((order, pages)) = queue.next(after, full, slots) {
                             let op = pages.op;
@@ -248,7 +248,7 @@ mod tests {
                         list.retain(|entry| !fits(entry));
                         prop_assert_eq!(found, expected);
                     }
-                    QueueEvent::Remove(_) | QueueEvent::Change(..) => {}
+                    WaitEvent::Remove(_) | WaitEvent::Change(..) => {}
                 }
                 prop_assert_eq!(queue.is_empty(), list.is_empty());
                 queue.ease();

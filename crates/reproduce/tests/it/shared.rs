@@ -52,22 +52,22 @@ fn variant(name: &str, settings: &str) -> String {
 
 /// Counts simulations.
 #[derive(Default)]
-struct Counted(AtomicU64);
+struct RunCounter(AtomicU64);
 
-impl PaperWatch for Counted {
+impl PaperWatch for RunCounter {
     fn begins(&self, run: &RunInfo<'_>) {
         self.0.fetch_add(run.weight, Ordering::Relaxed);
     }
 }
 
-/// What each policy has at each size in each variant, for each seed.
+/// Lists the figures of each policy at each size in each variant, for each seed.
 type PolicyFigures = Vec<(&'static str, &'static str, u64, Vec<[Option<f64>; 2]>)>;
 
 fn run(variants: &[(&'static str, &str)]) -> (u64, PolicyFigures) {
     let folder = tempfile::tempdir().expect("a folder");
     let text = variants.iter().fold(PAPER.to_owned(), |text, (name, settings)| text + &variant(name, settings));
     let paper = small::paper(folder.path(), &text, WORKLOAD).expect("a paper");
-    let watch = Counted::default();
+    let watch = RunCounter::default();
     let options = ReproduceOptions { folders: &[], found: None, quick: false, kept: None, on: None, watch: &watch };
     let found = reproduce_with(&paper, options).expect("it runs");
     let metrics = ["hit-ratio", "cache-writes-per-page"].map(|name| ClaimMetric::named(name).expect("a metric"));
