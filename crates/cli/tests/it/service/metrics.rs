@@ -1,6 +1,6 @@
 //! Checks metrics over HTTP: against `destage status`, against what fio has counted, and under Prometheus.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -255,6 +255,61 @@ fn metrics_count_what_fio_counts() {
     array.stop();
 }
 
+const CONTRIB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib");
+
+/// Returns every name of a metric as it is in the text that Prometheus reads.
+fn told_names() -> BTreeSet<String> {
+    let names = FAMILIES.iter().flat_map(|family| match family.kind {
+        MetricKind::Counter => vec![format!("{}_total", family.name)],
+        MetricKind::Gauge => vec![family.name.to_owned()],
+        MetricKind::Histogram => ["bucket", "count", "sum"].map(|part| format!("{}_{part}", family.name)).to_vec(),
+        MetricKind::Info => vec![format!("{}_info", family.name)],
+    });
+    names.collect()
+}
+
+/// Alerts and the dashboard ask for metrics that there are, and every panel asks for some.
+#[test]
+fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
+    let names = told_names();
+    for file in ["prometheus/destage.rules.yml", "prometheus/destage.test.yml", "grafana/destage.json"] {
+        let text = fs::read_to_string(format!("{CONTRIB}/{file}")).expect("a file");
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let asked: BTreeSet<_> = words.filter(|word| word.starts_with("destage_")).collect();
+        assert!(asked.len() > 5, "{file}: {asked:?}");
+        let unknown: Vec<_> = asked.into_iter().filter(|name| !names.contains(*name)).collect();
+        assert!(unknown.is_empty(), "{file} asks for {unknown:?}");
+    }
+    let dashboard = fs::read(format!("{CONTRIB}/grafana/destage.json")).expect("a file");
+    let dashboard: Value = serde_json::from_slice(&dashboard).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let mut ids = BTreeSet::new();
+    for panel in panels {
+        let targets = panel["targets"].as_array().expect("targets");
+        assert!(!targets.is_empty() && ids.insert(panel["id"].as_u64().expect("a number")), "{panel}");
+        assert!(
+            targets.iter().all(|target| target["expr"].as_str().is_some_and(|expr| expr.contains("destage_"))),
+            "{panel}"
+        );
+        let place = &panel["gridPos"];
+        assert!(
+            place["x"].as_u64() < Some(24)
+                && place["x"].as_u64().zip(place["w"].as_u64()).is_some_and(|(x, w)| x + w <= 24),
+            "{panel}"
+        );
+    }
+}
+
+/// The alerts are what Prometheus takes, and come when they should.
+#[test]
+fn alerts_come_when_they_should() {
+    if !have("alerts_come_when_they_should", &["promtool"]) {
+        return;
+    }
+    run("promtool", &["check", "rules", &format!("{CONTRIB}/prometheus/destage.rules.yml")]);
+    run("promtool", &["test", "rules", &format!("{CONTRIB}/prometheus/destage.test.yml")]);
+}
+
 /// Prometheus takes the metrics, and has each under its name.
 #[test]
 fn prometheus_scrapes_every_metric() {
@@ -300,6 +355,18 @@ fn prometheus_scrapes_every_metric() {
             MetricKind::Info => format!("{}_info", family.name),
         };
         prometheus.until(|| has(&name)).unwrap_or_else(|log| panic!("{name} is not there: {log}"));
+    }
+    // What the panels of the dashboard ask for, as Grafana would put it.
+    let dashboard = fs::read_to_string(format!("{CONTRIB}/grafana/destage.json")).expect("a file");
+    let dashboard: Value = serde_json::from_str(&dashboard).expect("JSON");
+    for target in
+        dashboard["panels"].as_array().into_iter().flatten().flat_map(|panel| panel["targets"].as_array()).flatten()
+    {
+        let asked_for = target["expr"].as_str().expect("a query");
+        let query = asked_for.replace("$instance", &scraped).replace("$__rate_interval", "1m");
+        let query: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let (_, body) = asked(&free.to_string(), &format!("GET /api/v1/query?query={query}"));
+        assert!(body.contains("\"status\":\"success\""), "{asked_for}: {body}");
     }
     prometheus.terminate();
     array.stop();
