@@ -277,6 +277,13 @@ const EXAMPLES: &[(&str, &[CallExample])] = &[
         ],
     ),
     (
+        "top",
+        &[
+            example("destage top array", "shows the array's requests, hits and devices each second"),
+            example("destage top array --interval 10s --looks 6 >minute.txt", "writes six looks to a file"),
+        ],
+    ),
+    (
         "flush",
         &[
             example("destage flush array", "write back what members have not"),
@@ -369,9 +376,9 @@ pub const STATUSES: &[(&str, &str)] = &[
     ),
     (
         "3",
-        "destage status: the array is degraded. destage scrub: rows are not consistent, or too much of them is lost to tell.",
+        "destage status and top: the array is degraded. destage scrub: rows are not consistent, or too much of them is lost to tell.",
     ),
-    ("4", "destage status alone: the array has failed, or nothing is served any more."),
+    ("4", "destage status and top: the array has failed, or nothing is served any more."),
     ("129", "Ended by SIGHUP; files are as they were before."),
     ("130", "Ended by SIGINT, which is Ctrl-C; likewise."),
     ("143", "Ended by SIGTERM; likewise."),

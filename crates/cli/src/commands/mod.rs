@@ -26,6 +26,7 @@ mod status;
 mod stop;
 mod sweep;
 mod take_out;
+mod top;
 mod trace;
 mod validate;
 
@@ -73,6 +74,7 @@ pub fn bare() -> Command {
         .subcommand(assemble::command())
         .subcommand(serve::command())
         .subcommand(status::command())
+        .subcommand(top::command())
         .subcommand(flush::command())
         .subcommand(replace::command())
         .subcommand(take_out::fail_command())
@@ -89,6 +91,7 @@ pub fn bare() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let done = match matches.subcommand() {
         Some(("status", matches)) => return status::run(matches),
+        Some(("top", matches)) => return top::run(matches),
         Some(("scrub", matches)) => return scrub::run(matches),
         Some(("advise", matches)) => advise::run(matches),
         Some(("sim", matches)) => sim::run(matches),
